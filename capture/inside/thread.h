@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the recorder keeps for a thread: a little initial-exec TLS, and a block of private memory.
+ *
+ * The guard: a hook enters with vc_enter() and leaves with vc_leave(); a hook that is entered while
+ * the same thread is inside the recorder (a signal handler, or a call of our own) sees depth > 0
+ * and records without a stack. The guard covers our own code, never the real driver call.
+ */
+#ifndef VC_CAPTURE_INSIDE_THREAD_H
+#define VC_CAPTURE_INSIDE_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vc_thread; /* block of private memory: unwind state and scratch; thread.c */
+
+/** At most 64 bytes of TLS. */
+struct vc_thread_local {
+	struct vc_thread *block;  /* NULL until the first hook on this thread */
+	uint64_t context;         /* current context as seen set; valid if context_known */
+	uint32_t id;              /* kernel thread id, 0 until known */
+	uint32_t phase;           /* string id of the running phase */
+	uint32_t failure_plus_one;/* failed allocation of this thread without a success since */
+	int16_t device;           /* of that context, -1 unknown */
+	uint8_t depth;            /* > 0: inside the recorder */
+	bool context_known;
+	uint8_t capturing;        /* a stream of this thread is being captured */
+	uint8_t phase_depth;
+};
+extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
+
+/** Enters the recorder; false when this thread is inside it already (leave all the same). */
+static inline bool vc_enter(void)
+{
+	return vc_thread_local.depth++ == 0;
+}
+static inline void vc_leave(void)
+{
+	vc_thread_local.depth--;
+}
+
+/**
+ * The calling thread's block, made at its first hook (mmap); NULL when it cannot be had (counted).
+ * Blocks of threads that ended are used again. Call between vc_enter and vc_leave.
+ */
+struct vc_thread *vc_thread_block(void);
+
+#endif
