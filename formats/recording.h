@@ -238,7 +238,7 @@ struct vc_moment_row {
 	uint32_t moment;      /* string */
 	uint32_t phase;       /* string */
 	uint32_t thread;
-	uint64_t failure_plus_one; /* row of failures it belongs to */
+	uint64_t failure_plus_one; /* row of failures it shows: then number, freed_next, time are its */
 	uint64_t device_free[8];   /* cuMemGetInfo of the first 8 devices, plus 1; 0: not asked */
 };
 
@@ -318,9 +318,10 @@ struct vc_root {
 	uint64_t step;            /* last step reported, plus 1; 0: none */
 	uint64_t phase;           /* string: last phase reported by any thread */
 	uint64_t last_event_time; /* nanoseconds since start_monotonic, of the last step or trigger */
-	uint64_t ended;           /* 1: the process ended by exit() and said so */
+	uint64_t ended;           /* 0, or 1 + exit status once exit handlers ran */
+	uint64_t copied_moment;   /* 0, or 1 + row of moments this file is a copy for: its S is the file's */
 	uint64_t counter[VC_COUNTERS_MAX];
-	uint64_t reserved[32];
+	uint64_t reserved[31];
 	struct vc_device device[VC_DEVICES_MAX];
 	struct vc_chunk chunk[];  /* VC_ROOT_CHUNKS entries fill the rest of the root */
 };
