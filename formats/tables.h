@@ -125,6 +125,7 @@ struct vc_tables {
 	uint64_t text_capacity;
 	uint64_t *string_index;
 	uint64_t string_index_size;
+	uint64_t string_seed;
 };
 
 /** Makes *tables empty, with every column present and the string "" as row 0 of `strings`. */
@@ -137,13 +138,27 @@ int vc_tables_reserve(struct vc_tables *tables, enum vc_table_index table, uint6
 int vc_tables_append(struct vc_tables *tables, enum vc_table_index table, uint64_t *ret);
 /** Row of `strings` for these bytes, added when new; length in bytes, no NUL inside. */
 int vc_tables_string(struct vc_tables *tables, const char *bytes, size_t length, uint64_t *ret);
+/**
+ * Adds these strings as new rows without looking for equal ones: `lengths` has `count` entries and
+ * `bytes` holds the strings one after the other, without NUL inside. For readers.
+ */
+int vc_tables_load_strings(struct vc_tables *tables, const uint64_t *lengths, uint64_t count,
+			   const char *bytes);
 /** A string by row: NUL-terminated, valid until the next vc_tables_string; "" when out of range. */
 const char *vc_tables_text(const struct vc_tables *tables, uint64_t row);
 /**
  * Checks that every reference lies inside the table it refers to (strings, stacks, frames, modules,
- * sites, failures): a VC_E_RANGE with the table's section name in *fault otherwise. A reader calls
+ * sites, failures), that row 0 of `strings` is "" and that `process` has one row. References into a
+ * table none of whose columns is present are not checked. Returns a VC_E_RANGE with the table's section name in *fault otherwise. A reader calls
  * it before it hands tables out, so that the analysis needs no checks of its own.
  */
 int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault);
+/**
+ * Makes damaged tables pass vc_tables_check: references that dangle become 0 (none, ""), stacks
+ * that dangle become empty, rows of failure_sites that dangle are left out, and `process` gets a
+ * row of zeroes where it has none. One VC_E_RANGE per column that was changed goes to *faults. Only
+ * for files that are known to be damaged.
+ */
+int vc_tables_repair(struct vc_tables *tables, struct vc_faults *faults);
 
 #endif
