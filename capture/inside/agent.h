@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The agent: one thread of the recorder, named "vramcore", that does what no hook may do.
+ *
+ * It grows the recording ahead of need, fires triggers by time and use, and hands moments on: to
+ * the supervisor where there is one (`vramcore run`), else it writes a copy of the recording for
+ * the moment into the output folder. All signals are blocked in it; it has a descriptor table of
+ * its own, so that nothing of it is seen in the host's. If it cannot be made, or is frozen, the
+ * program goes on all the same.
+ */
+#ifndef VC_CAPTURE_INSIDE_AGENT_H
+#define VC_CAPTURE_INSIDE_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** Wakes the agent: one futex call. Safe in any context. */
+void vc_agent_wake(void);
+/**
+ * The process ends: waits a bounded time for the agent to hand on what is pending, and says in the
+ * recording how the process ended. CTX: destructor.
+ */
+void vc_agent_finish(void);
+
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "capture/inside/store.h"
+#include "capture/inside/system.h"
+#include "capture/inside/text.h"
+
+#define PAGE 4096u
+#define PIECE (64u << 10)
+#define TRIES 1000
+
+/* One copy at a time; the agent and the exiting thread never run it together. */
+static struct {
+	int descriptor;
+	uint64_t written;
+	uint8_t *buffer;             /* VC_ROOT_BYTES + PIECE */
+	bool copied[VC_ROOT_CHUNKS];
+} copy;
+
+static const struct vc_chunk *chunk_at(const struct vc_root *root, uint32_t i)
+{
+	return __atomic_load_n(&root->chunk[i].check, __ATOMIC_ACQUIRE) ? &root->chunk[i] : NULL;
+}
+
+const struct vc_moment_row *vc_copy_moment(uint32_t row)
+{
+	const struct vc_root *root = vc_store_root();
+
+	for (uint32_t i = 0; root && i < VC_ROOT_CHUNKS; i++) {
+		const struct vc_chunk *chunk = chunk_at(root, i);
+		const struct vc_moment_row *moment;
+
+		if (!chunk || chunk->table != VC_REC_MOMENTS || row < chunk->first ||
+		    row >= chunk->first + chunk->count)
+			continue;
+		moment = (const struct vc_moment_row *)chunk->address + (row - chunk->first);
+		return __atomic_load_n(&moment->check, __ATOMIC_ACQUIRE) ? moment : NULL;
+	}
+	return NULL;
+}
+
+static bool all_zero(const uint8_t *bytes, size_t length)
+{
+	const uint64_t *word = (const uint64_t *)bytes;
+
+	for (size_t i = 0; i < length / 8; i++)
+		if (word[i])
+			return false;
+	return true;
+}
+
+/* Pages that are all zero stay holes. */
+static int put(const uint8_t *bytes, size_t length, uint64_t offset)
+{
+	for (size_t at = 0; at < length; at += PAGE) {
+		size_t part = length - at < PAGE ? length - at : PAGE;
+		long done;
+
+		if (all_zero(bytes + at, part))
+			continue;
+		done = vc_sys_pwrite(copy.descriptor, bytes + at, part, offset + at);
+		if (done != (long)part)
+			return done < 0 ? (int)done : -ENOSPC;
+		copy.written += part;
+	}
+	return 0;
+}
+
+/* A record as it stood at one instant: the state word frames the fields, the check proves them. */
+static void take_record(struct vc_record *ret, const struct vc_record *record)
+{
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+
+		memcpy(ret, record, sizeof(*ret));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		ret->state = state;
+		if (state == __atomic_load_n(&record->state, __ATOMIC_RELAXED) &&
+		    (vc_state_of(state) == VC_RECORD_EMPTY ||
+		     ret->check == vc_check_words(&ret->address, VC_RECORD_CHECKED_WORDS,
+						  vc_state_number(state))))
+			return;
+	}
+}
+
+static void take_freed(struct vc_freed *ret, const struct vc_freed *entry)
+{
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t sequence = __atomic_load_n(&entry->sequence, __ATOMIC_ACQUIRE);
+
+		memcpy(ret, entry, sizeof(*ret));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		ret->sequence = sequence;
+		if (sequence == __atomic_load_n(&entry->sequence, __ATOMIC_RELAXED) &&
+		    !(vc_word_value(sequence) & 1))
+			return;
+	}
+}
+
+static size_t item_bytes(uint64_t table)
+{
+	return table == VC_REC_RECORDS ? sizeof(struct vc_record) :
+	       table == VC_REC_FREED   ? sizeof(struct vc_freed) :
+					 0;
+}
+
+/* The piece of a chunk that starts at `at`, into the buffer; gives its length. */
+static size_t take_piece(const struct vc_chunk *chunk, uint64_t at, uint8_t *to)
+{
+	const uint8_t *from = (const uint8_t *)chunk->address;
+	size_t item = item_bytes(chunk->table), length = chunk->bytes - at;
+	/* whole items, so that each is taken at one instant */
+	size_t most = item ? PIECE / item * item : PIECE;
+
+	if (length > most)
+		length = most;
+	if (!item) {
+		memcpy(to, from + at, length);
+		return length;
+	}
+	for (size_t i = 0; i + item <= length; i += item) {
+		if (chunk->table == VC_REC_RECORDS)
+			take_record((struct vc_record *)(to + i),
+				    (const struct vc_record *)(from + at + i));
+		else
+			take_freed((struct vc_freed *)(to + i), (const struct vc_freed *)(from + at + i));
+	}
+	if (length % item)
+		memset(to + length / item * item, 0, length % item);
+	return length;
+}
+
+static int put_chunk(const struct vc_chunk *chunk)
+{
+	uint8_t *piece = copy.buffer + VC_ROOT_BYTES;
+
+	for (uint64_t at = 0; at < chunk->bytes;) {
+		size_t length = take_piece(chunk, at, piece);
+		int error = put(piece, length, chunk->offset + at);
+
+		if (error)
+			return error;
+		at += length;
+	}
+	return 0;
+}
+
+/*
+ * Records first, then the freed ring, then what both refer to: what moves meanwhile only moves
+ * towards what is copied later. The root comes last and lists the chunks that were copied.
+ */
+static int put_chunks(const struct vc_root *root)
+{
+	for (uint64_t table = VC_REC_RECORDS; table < VC_REC_TABLES; table++)
+		for (uint32_t i = 0; i < VC_ROOT_CHUNKS; i++) {
+			const struct vc_chunk *chunk = chunk_at(root, i);
+			int error;
+
+			if (!chunk || chunk->table != table)
+				continue;
+			error = put_chunk(chunk);
+			if (error)
+				return error;
+			copy.copied[i] = true;
+		}
+	return 0;
+}
+
+static int put_root(const struct vc_root *root, uint32_t row)
+{
+	struct vc_root *image = (struct vc_root *)copy.buffer;
+
+	memcpy(image, root, VC_ROOT_BYTES);
+	image->copied_moment = vc_word((uint64_t)row + 1);
+	for (uint32_t i = 0; i < VC_ROOT_CHUNKS; i++)
+		if (!copy.copied[i])
+			memset(&image->chunk[i], 0, sizeof(image->chunk[i]));
+	return put(copy.buffer, VC_ROOT_BYTES, 0);
+}
+
+static void name_copy(struct vc_text *text, const struct vc_root *root,
+		      const struct vc_moment_row *moment)
+{
+	const char *host = vc_store_text((uint32_t)vc_word_value(root->host));
+
+	vc_text_add(text, *host ? host : "localhost");
+	vc_text_character(text, '.');
+	if (root->fixed.rank_plus_one)
+		vc_text_number(text, root->fixed.rank_plus_one - 1);
+	else
+		vc_text_character(text, '-');
+	vc_text_character(text, '.');
+	vc_text_number(text, root->fixed.pid);
+	vc_text_add(text, ".step");
+	vc_text_number(text, moment->step);
+	vc_text_character(text, '.');
+	vc_text_add(text, vc_store_text(moment->trigger));
+}
+
+static int give_name(const char *temporary, const char *folder, const struct vc_root *root,
+		     const struct vc_moment_row *moment)
+{
+	int error = -EEXIST;
+
+	for (uint64_t i = 1; error == -EEXIST && i < 1000; i++) {
+		char path[1400];
+		struct vc_text text = vc_text_in(path, sizeof(path));
+
+		vc_text_add(&text, folder);
+		vc_text_character(&text, '/');
+		name_copy(&text, root, moment);
+		if (i > 1) {
+			vc_text_character(&text, '.');
+			vc_text_number(&text, i);
+		}
+		vc_text_add(&text, ".vrec");
+		error = text.cut ? -ENAMETOOLONG : vc_sys_link(temporary, path);
+	}
+	vc_sys_unlink(temporary);
+	return error;
+}
+
+static int open_temporary(const char *folder, const struct vc_root *root, struct vc_text *text)
+{
+	vc_sys_mkdir(folder, 0700);
+	vc_text_add(text, folder);
+	vc_text_add(text, "/.vramcore-");
+	vc_text_number(text, root->fixed.pid);
+	vc_text_character(text, '-');
+	vc_text_hexadecimal(text, vc_store_time(), 16);
+	if (text->cut)
+		return -ENAMETOOLONG;
+	return vc_sys_open(text->buffer, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
+{
+	const struct vc_root *root = vc_store_root();
+	const struct vc_moment_row *moment = vc_copy_moment(row);
+	char path[1400];
+	struct vc_text text = vc_text_in(path, sizeof(path));
+	int error;
+
+	if (!moment)
+		return -ENOENT;
+	if (!copy.buffer) {
+		void *memory = vc_sys_mmap(NULL, VC_ROOT_BYTES + PIECE, PROT_READ | PROT_WRITE,
+					   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (vc_sys_failed(memory))
+			return -ENOMEM;
+		copy.buffer = memory;
+	}
+	copy.written = 0;
+	memset(copy.copied, 0, sizeof(copy.copied));
+	copy.descriptor = open_temporary(folder, root, &text);
+	if (copy.descriptor < 0)
+		return copy.descriptor;
+	error = put_chunks(root);
+	if (!error)
+		error = put_root(root, row);
+	if (!error)
+		error = (int)vc_syscall(SYS_ftruncate, copy.descriptor,
+					(long)vc_word_value(root->file_bytes), 0, 0, 0, 0);
+	vc_sys_close(copy.descriptor);
+	if (error) {
+		vc_sys_unlink(path);
+		return error;
+	}
+	*ret_bytes = copy.written;
+	return give_name(path, folder, root, moment);
+}

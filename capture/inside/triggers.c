@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/triggers.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "capture/inside/agent.h"
+#include "capture/inside/events.h"
+#include "capture/inside/settings.h"
+#include "capture/inside/system.h"
+#include "capture/inside/thread.h"
+
+#define STEPS_MAX 64
+#define FAILURE_SNAPSHOTS_MAX 3
+#define SECOND UINT64_C(1000000000)
+
+static struct {
+	uint64_t at_step[STEPS_MAX];
+	uint32_t at_steps;
+	uint64_t every_steps;
+	uint64_t every_time, next_time;      /* nanoseconds; 0: none */
+	uint64_t used_percent, used_bytes;   /* 0: none */
+	bool used_fired[VC_DEVICES_MAX];
+	bool selected;                       /* this rank takes step and time triggers */
+	bool at_exit;
+	int signal;
+	uint32_t failures_taken;
+} triggers;
+
+static void read_steps(const char *text)
+{
+	uint64_t step;
+
+	while (text && triggers.at_steps < STEPS_MAX && vc_parse_number(text, &text, &step)) {
+		triggers.at_step[triggers.at_steps++] = step;
+		if (*text++ != ',')
+			break;
+	}
+}
+
+/* "1000steps", "90s", "10m", "2h". */
+static void read_every(const char *text)
+{
+	uint64_t number;
+
+	if (!text || !vc_parse_number(text, &text, &number) || !number)
+		return;
+	if (!strcmp(text, "steps") || !strcmp(text, "step"))
+		triggers.every_steps = number;
+	else if (!strcmp(text, "s"))
+		triggers.every_time = number * SECOND;
+	else if (!strcmp(text, "m"))
+		triggers.every_time = number * 60 * SECOND;
+	else if (!strcmp(text, "h"))
+		triggers.every_time = number * 3600 * SECOND;
+	triggers.next_time = triggers.every_time;
+}
+
+static void read_used(const char *text)
+{
+	const char *end;
+	uint64_t number;
+
+	if (!text)
+		return;
+	if (vc_parse_number(text, &end, &number) && !strcmp(end, "%"))
+		triggers.used_percent = number;
+	else if (vc_parse_bytes(text, &number))
+		triggers.used_bytes = number;
+}
+
+static int signal_number(const char *name)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} signals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
+		       {"USR2", SIGUSR2}, {"TERM", SIGTERM}, {"ALRM", SIGALRM}, {"WINCH", SIGWINCH}};
+	const char *end;
+	uint64_t number;
+
+	if (!strncmp(name, "SIG", 3))
+		name += 3;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (!strcmp(name, signals[i].name))
+			return signals[i].number;
+	return vc_parse_number(name, &end, &number) && !*end && number <= 64 ? (int)number : 0;
+}
+
+void vc_triggers_start(void)
+{
+	const char *ranks = vc_setting(VC_SETTING_RANKS), *name = vc_setting(VC_SETTING_ON_SIGNAL);
+	uint64_t rank_plus_one = vc_store_root()->fixed.rank_plus_one;
+
+	memset(&triggers, 0, sizeof(triggers));
+	triggers.selected = !ranks || !rank_plus_one || vc_list_holds(ranks, rank_plus_one - 1);
+	read_steps(vc_setting(VC_SETTING_AT_STEP));
+	read_every(vc_setting(VC_SETTING_EVERY));
+	read_used(vc_setting(VC_SETTING_AT_USED));
+	triggers.at_exit = vc_setting(VC_SETTING_AT_EXIT) != NULL;
+	triggers.signal = name ? signal_number(name) : 0;
+}
+
+uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one)
+{
+	struct vc_root *root = vc_store_root();
+	uint64_t step = vc_word_value(__atomic_load_n(&root->step, __ATOMIC_RELAXED));
+	struct vc_moment taken = {
+		.trigger = trigger,
+		.moment = moment,
+		.step = step ? step - 1 : 0,
+		.phase = vc_thread_local.phase,
+		.thread = vc_thread_local.id ? vc_thread_local.id : (uint32_t)vc_sys_gettid(),
+		.failure_plus_one = failure_plus_one,
+	};
+	uint32_t row = vc_store_moment(&taken);
+
+	if (row == UINT32_MAX)
+		vc_store_count(VC_COUNTER_TRIGGERS_LOST);
+	else
+		vc_agent_wake();
+	return row;
+}
+
+static bool step_chosen(uint64_t step, const char **ret)
+{
+	for (uint32_t i = 0; i < triggers.at_steps; i++)
+		if (triggers.at_step[i] == step) {
+			*ret = "step";
+			return true;
+		}
+	if (triggers.every_steps && step && step % triggers.every_steps == 0) {
+		*ret = "every";
+		return true;
+	}
+	return false;
+}
+
+void vc_event_step(uint64_t step)
+{
+	struct vc_root *root = vc_store_root();
+	const char *trigger;
+
+	if (!root)
+		return;
+	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
+	__atomic_store_n(&root->last_event_time, vc_word(vc_store_time()), __ATOMIC_RELAXED);
+	if (triggers.selected && step_chosen(step, &trigger))
+		vc_trigger(trigger, "after-step", 0);
+}
+
+void vc_event_request(void)
+{
+	if (vc_store_ready())
+		vc_trigger("request", "now", 0);
+}
+
+void vc_event_failure(uint32_t row, bool final)
+{
+	if (row == UINT32_MAX || !final)
+		return;
+	vc_store_failure_outcome(row, VC_FAILURE_OUT_OF_MEMORY);
+	if (__atomic_fetch_add(&triggers.failures_taken, 1, __ATOMIC_RELAXED) < FAILURE_SNAPSHOTS_MAX)
+		vc_trigger("oom", "oom", (uint64_t)row + 1);
+	else
+		__atomic_store_n(&triggers.failures_taken, FAILURE_SNAPSHOTS_MAX, __ATOMIC_RELAXED);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	vc_enter();
+	if (vc_store_ready())
+		vc_trigger("signal", "now", 0);
+	vc_leave();
+}
+
+void vc_triggers_watch_signal(void)
+{
+	struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+	if (!triggers.signal || sigaction(triggers.signal, NULL, &old) != 0 ||
+	    old.sa_handler != SIG_DFL)
+		return;
+	sigfillset(&action.sa_mask);
+	sigaction(triggers.signal, &action, NULL);
+}
+
+static void poll_used(void)
+{
+	struct vc_root *root = vc_store_root();
+
+	for (uint32_t i = 0; i < VC_DEVICES_MAX; i++) {
+		struct vc_device *device = &root->device[i];
+		uint64_t limit = triggers.used_bytes, live;
+
+		if (!__atomic_load_n(&device->check, __ATOMIC_ACQUIRE))
+			continue;
+		if (triggers.used_percent)
+			limit = device->total / 100 * triggers.used_percent;
+		live = vc_store_device_live(i);
+		if (!triggers.used_fired[i] && live >= limit) {
+			triggers.used_fired[i] = true;
+			vc_trigger("used", "now", 0);
+		} else if (live < limit - limit / 20) {
+			triggers.used_fired[i] = false; /* fell by 5 %: armed again */
+		}
+	}
+}
+
+void vc_triggers_poll(void)
+{
+	uint64_t now = vc_store_time();
+
+	if (triggers.used_percent || triggers.used_bytes)
+		poll_used();
+	if (triggers.every_time && triggers.selected && now >= triggers.next_time) {
+		triggers.next_time += (now - triggers.next_time) / triggers.every_time *
+				      triggers.every_time + triggers.every_time;
+		vc_trigger("every", "now", 0);
+	}
+}
+
+uint64_t vc_triggers_due(void)
+{
+	uint64_t now = vc_store_time();
+
+	if (!triggers.every_time || !triggers.selected)
+		return UINT64_MAX;
+	return triggers.next_time > now ? triggers.next_time - now : 0;
+}
+
+void vc_event_exit(void)
+{
+	if (!vc_store_ready())
+		return;
+	if (triggers.at_exit)
+		vc_trigger("exit", "exit", 0);
+	vc_agent_finish();
+}

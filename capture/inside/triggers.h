@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a snapshot is taken: chosen steps, every N steps or seconds, use of a device, a signal,
+ * failure, exit, request.
+ *
+ * A trigger takes a moment (vc_store_moment: one number) on the thread it fires on and wakes the
+ * agent; everything else happens elsewhere. vc_triggers_poll is the agent's.
+ */
+#ifndef VC_CAPTURE_INSIDE_TRIGGERS_H
+#define VC_CAPTURE_INSIDE_TRIGGERS_H
+
+#include <stdint.h>
+
+#include "capture/inside/store.h"
+
+/** Reads the settings; once per recording, before the agent starts. */
+void vc_triggers_start(void);
+/** Installs the handler of VRAMCORE_ON_SIGNAL, where that signal is at its default. CTX: agent. */
+void vc_triggers_watch_signal(void);
+/** Fires what depends on time and use. CTX: agent. */
+void vc_triggers_poll(void);
+/**
+ * Takes a moment and wakes the agent. Names are static texts. `failure_plus_one`: see struct
+ * vc_moment_row. Gives the row, UINT32_MAX where none was kept.
+ */
+uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one);
+/** Nanoseconds until a timed trigger is due; UINT64_MAX where there is none. */
+uint64_t vc_triggers_due(void);
+
+#endif
