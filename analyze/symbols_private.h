@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of the symbol reader share; nobody else includes it.
+ *
+ * symbols.c keeps the session and its answers, symbols_find.c opens and verifies files,
+ * symbols_table.c reads symbol tables and the index of unwind entries, symbols_dwarf.c reads debug
+ * information. One module is open at a time; only answers and their strings outlive it.
+ */
+#ifndef VC_ANALYZE_SYMBOLS_PRIVATE_H
+#define VC_ANALYZE_SYMBOLS_PRIVATE_H
+
+#include <gelf.h>
+
+#include "analyze/symbols.h"
+
+enum {
+	VC_BUILD_ID_HEX = 2 * 64 + 1, /* longest build-id taken, in hexadecimal, with its end */
+	VC_INLINE_LIMIT = 256,        /* frames at one address */
+	VC_DIE_DEPTH_LIMIT = 256,     /* nesting of scopes */
+	VC_ORIGIN_LIMIT = 16,         /* references followed from a function to its name */
+};
+
+/* Memory that lives as long as the session. */
+
+struct vc_store;
+
+struct vc_store *vc_store_create(void);
+void vc_store_destroy(struct vc_store *store);
+/** Aligned for any object; NULL out of memory. */
+void *vc_store_allocate(struct vc_store *store, size_t bytes);
+/** The one copy of a text; NULL out of memory. */
+const char *vc_store_text(struct vc_store *store, const char *text);
+
+/* Files. */
+
+struct vc_file {
+	int fd;
+	Elf *elf; /* NULL: not open */
+	char *path;
+	char build_id[VC_BUILD_ID_HEX];
+};
+
+/** The files of one module, and what was noticed while they were looked for. */
+struct vc_module_files {
+	struct vc_file module;
+	struct vc_file debug; /* a separate debug file */
+	enum vc_module_state state; /* DIFFERS, UNREADABLE, MISSING, or STRIPPED: module is open */
+	bool verified;
+	const struct vc_file *debug_read; /* whose debug information could be opened; NULL none */
+	char detail[512];
+};
+
+/**
+ * Opens a regular file as a 64-bit or 32-bit ELF program or library, never waiting on a device or
+ * pipe. Returns 0, VC_E_NOT_FOUND, VC_E_NOT_OURS (no ELF file of that kind), VC_E_NO_MEMORY.
+ */
+int vc_file_open(const char *path, struct vc_file *ret);
+void vc_file_close(struct vc_file *file);
+
+/** True if there is something else than a regular file at that path. */
+bool vc_path_is_special(const char *path);
+
+/** True if the file holds .debug_info with content. */
+bool vc_file_has_debug(const struct vc_file *file);
+
+/** Formats "DIRECTORY/a/b" from its pieces; to be freed; NULL out of memory. */
+char *vc_path_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** Adds a clause to the detail of a module. */
+void vc_detail_add(struct vc_module_files *files, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/** Finds the files of a module. Returns 0, VC_E_NO_MEMORY. Close them in any case. */
+int vc_module_files_find(const struct vc_symbols_options *options, const struct vc_module_key *key,
+			 struct vc_module_files *files);
+void vc_module_files_close(struct vc_module_files *files);
+
+/* Symbol tables and unwind entries. */
+
+struct vc_table_entry {
+	uint64_t start, end;
+	uint64_t highest_end; /* of this entry and all before it */
+	const char *name;     /* in the ELF file */
+	unsigned rank;        /* global before weak before local */
+};
+
+struct vc_table {
+	struct vc_table_entry *entries;
+	size_t count, capacity;
+};
+
+/** Adds the sized functions of a file, which must stay open. Returns 0, VC_E_NO_MEMORY. */
+int vc_table_add(struct vc_table *table, const struct vc_file *file);
+/** Sorts; to be called after the last vc_table_add and before the first look-up. */
+void vc_table_finish(struct vc_table *table);
+void vc_table_deinit(struct vc_table *table);
+/** The innermost symbol that covers the address; NULL none. */
+const struct vc_table_entry *vc_table_find(const struct vc_table *table, uint64_t address);
+
+/** Start of the unwind entry that covers the address, by .eh_frame_hdr. False: none. */
+bool vc_unwind_start(const struct vc_file *file, uint64_t address, uint64_t *ret);
+
+/* Debug information. */
+
+/** One address to answer. */
+struct vc_wanted {
+	uint64_t offset; /* as asked: the return address */
+	uint32_t module; /* the caller's number */
+	uint32_t count;
+	struct vc_source_frame *frames;
+	bool answered;
+	uint8_t source; /* enum vc_symbol_source */
+};
+
+struct vc_dwarf_job {
+	const struct vc_symbols_options *options;
+	struct vc_store *store;
+	struct vc_module_files *files;
+	struct vc_wanted *wanted; /* of one module, by rising offset, none of them 0 */
+	size_t count;
+	void (*progress)(void *context, uint64_t done, uint64_t total);
+	void *context;
+	uint64_t done_before, total;
+};
+
+/**
+ * Answers what debug information can answer; the rest stays unanswered. Damage is no error: it is
+ * added to the detail of the files. Returns 0, VC_E_NO_MEMORY.
+ */
+int vc_dwarf_answer(struct vc_dwarf_job *job);
+
+#endif
