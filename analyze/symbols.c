@@ -262,13 +262,18 @@ static int complete_name(struct vc_symbols *symbols, struct vc_wanted *wanted,
 	struct vc_source_frame *frame = &wanted->frames[wanted->count - 1];
 	size_t length = strcspn(entry->name, "."); /* not ".cold", ".part.0" */
 	char *plain, *demangled;
+	bool same;
 	int error = 0;
 
 	if (frame->linkage_name || (frame->function && strncmp(entry->name, "_Z", 2)))
 		return 0;
 	plain = strndup(entry->name, length);
 	demangled = plain ? vc_demangle(plain) : NULL;
-	if (!frame->function || (demangled && strstr(demangled, frame->function))) {
+	/* The two write template arguments differently. */
+	same = demangled && frame->function &&
+	       memmem(demangled, strlen(demangled), frame->function,
+		      strcspn(frame->function, "<("));
+	if (!frame->function || same) {
 		frame->function = vc_store_text(symbols->store, demangled ? demangled :
 							       entry->name);
 		frame->linkage_name = vc_store_text(symbols->store, plain ? plain : entry->name);

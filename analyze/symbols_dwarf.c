@@ -37,6 +37,7 @@ struct reader {
 	Dwarf_Lines *lines;
 	size_t line_count;
 	Dwarf_Files *files;
+	const char *directory; /* of compilation; NULL unknown */
 	Dwarf_Off cursor; /* furthest entry visited: only ever rises, so no damage makes a loop */
 	bool thorough;    /* look into scopes that have no code of their own, too */
 
@@ -137,12 +138,17 @@ static void clean_path(char *path)
 
 static const char *keep_path(struct reader *reader, const char *path)
 {
-	const char *kept;
+	const char *directory = reader->directory, *kept;
 	char *copy;
 
 	if (!path || !*path || !strcmp(path, "???"))
 		return NULL;
-	copy = strdup(path);
+	/* libdw joins some names with the directory and leaves others. */
+	if (!directory || path[0] == '/' ||
+	    (!strncmp(path, directory, strlen(directory)) && path[strlen(directory)] == '/'))
+		copy = strdup(path);
+	else
+		copy = vc_path_format("%s/%s", directory, path);
 	if (!copy) {
 		reader->no_memory = true;
 		return NULL;
@@ -523,6 +529,7 @@ static void read_unit(struct reader *reader, Dwarf_CU *cu, Dwarf_Die *unit, uint
 	select_addresses(reader, unit);
 	if (reader->selected_count == 0)
 		return;
+	reader->directory = string_attribute(reader, unit, DW_AT_comp_dir);
 	reader->lines = NULL;
 	reader->line_count = 0;
 	reader->files = NULL;

@@ -4,7 +4,7 @@
  *
  * Addresses come on standard input, one a line in hexadecimal, and are looked up as they are (not
  * as return addresses). The printed form is one line each: the address, then per frame, innermost
- * first, "function file:line", divided by tabs. tests/bench/symbols.sh compares.
+ * first, "linkage name file:line", divided by tabs.
  */
 #include <errno.h>
 #include <inttypes.h>
