@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unwinder and the table of loaded objects. */
+#include "tests/unit/unwind/test_unwind.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "capture/inside/modules.h"
+#include "tests/unit/unwind/judge.h"
+
+void test_module_table(void **context)
+{
+	struct vc_module_view view;
+	struct vc_module_view again;
+	char executable[PATH_MAX];
+	ssize_t size = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+
+	(void)context;
+	assert_true(size > 0);
+	executable[size] = '\0';
+	assert_int_equal(vc_module_of((uintptr_t)test_module_table, &view), 0);
+	assert_string_equal(view.path, executable);
+	assert_true(view.low <= (uintptr_t)test_module_table);
+	assert_true(view.high > (uintptr_t)test_module_table);
+	assert_int_equal(vc_module_at(view.index, &again), 0);
+	assert_true(again.low == view.low);
+	assert_int_equal(vc_module_of((uintptr_t)chain_o2_nodes[0], &view), 0);
+	assert_non_null(strstr(view.path, "/libchain_o2.so"));
+	assert_true(view.index != again.index);
+	assert_int_equal(vc_module_of((uintptr_t)qsort, &view), 0);
+	assert_non_null(strstr(view.path, "libc.so"));
+	assert_int_equal(view.build_id_size, 20);
+	if (getauxval(AT_SYSINFO_EHDR)) {
+		assert_int_equal(vc_module_of(getauxval(AT_SYSINFO_EHDR) + 64, &view), 0);
+		assert_non_null(strstr(view.path, "vdso"));
+	}
+	assert_true(vc_module_of(8, &view) < 0);
+	assert_true(vc_module_at(0, &view) < 0);
+	assert_true(vc_module_at(vc_modules_count() + 1, &view) < 0);
+}
+
+static struct vc_native_stack last;
+static uint64_t last_pcs[VC_UNWIND_MAX_FRAMES];
+
+static __attribute__((noinline)) void take_as_leaf(struct chain *chain)
+{
+	judge_take(judge_state(), &last);
+	memcpy(last_pcs, last.pcs, last.count * sizeof(last_pcs[0]));
+	__asm__ volatile("" : : "r"(chain) : "memory");
+}
+
+void test_no_unwind_data(void **context)
+{
+	struct chain chain = { .length = 2, .leaf = take_as_leaf };
+
+	(void)context;
+	chain.node[0] = chain_no_hdr_nodes[NODE_PLAIN];
+	chain.node[1] = chain_o2_nodes[NODE_PLAIN];
+	chain_next(&chain, 0);
+	assert_int_equal(last.end, VC_STACK_NO_RULE);
+	/* The node without, the one with, and the leaf. */
+	assert_int_equal(last.count, 3);
+	chain_next(&chain, 0);
+	assert_int_equal(last.end, VC_STACK_NO_RULE);
+	assert_int_equal(last.count, 3);
+}
+
+/* What a hook that stands in front of dlclose does. */
+static void close_watched(void *handle)
+{
+	vc_modules_dlclose_begin();
+	dlclose(handle);
+	vc_modules_dlclose_end();
+}
+
+static __attribute__((noinline)) void in_swap(void *argument)
+{
+	take_as_leaf(argument);
+	judge_leaf(argument);
+	__asm__ volatile("" : : : "memory");
+}
+
+struct swap_seen {
+	uint64_t pc;
+	uint64_t hash;
+	uint32_t module;
+};
+
+static struct swap_seen call_in(const char *path, void **handle)
+{
+	void (*swap_call)(void (*function)(void *), void *argument);
+	struct swap_seen seen = { 0, 0, 0 };
+	struct chain chain = { .length = 0 };
+	unsigned int run;
+	void *symbol;
+
+	*handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	assert_non_null(*handle);
+	symbol = dlsym(*handle, "swap_call");
+	assert_non_null(symbol);
+	memcpy(&swap_call, &symbol, sizeof(symbol));
+	for (run = 0; run < 3; run++) {
+		swap_call(in_swap, &chain);
+		__asm__ volatile("" : : : "memory");
+		assert_int_equal(last.end, VC_STACK_COMPLETE);
+	}
+	seen.pc = last_pcs[last.count - 3];
+	seen.module = last.modules[last.count - 3];
+	seen.hash = last.hash;
+	return seen;
+}
+
+static bool swap_once(void (*close)(void *))
+{
+	struct swap_seen small;
+	struct swap_seen large;
+	struct vc_module_view view;
+	void *handle;
+
+	small = call_in(LIBRARY_DIRECTORY "/libswap_small.so", &handle);
+	close(handle);
+	large = call_in(LIBRARY_DIRECTORY "/libswap_large.so", &handle);
+	close(handle);
+	assert_int_equal(judge_counts.mismatches, 0);
+	if (small.pc != large.pc)
+		return false;
+	assert_true(small.module != large.module);
+	assert_true(small.hash != large.hash);
+	assert_int_equal(vc_module_at(small.module, &view), 0);
+	assert_non_null(strstr(view.path, "libswap_small.so"));
+	assert_int_equal(vc_module_at(large.module, &view), 0);
+	assert_non_null(strstr(view.path, "libswap_large.so"));
+	return true;
+}
+
+static void close_unseen(void *handle)
+{
+	dlclose(handle);
+}
+
+void test_swapped_objects(void **context)
+{
+	uint64_t generation = vc_modules_generation();
+	unsigned int at_same_place = 0;
+	unsigned int i;
+
+	(void)context;
+	for (i = 0; i < 5; i++)
+		at_same_place += swap_once(close_unseen);
+	vc_modules_watch_dlclose();
+	for (i = 0; i < 5; i++)
+		at_same_place += swap_once(close_watched);
+	assert_true(vc_modules_generation() > generation);
+	/* Else this did not test what it is for. */
+	assert_true(at_same_place >= 5);
+}
+
+/*
+ * Damages the unwind data of a library that is on the stack: whatever the walk finds, it ends.
+ * In a child, since the data stays damaged.
+ */
+static void damage(void)
+{
+	struct chain chain = { .length = 12, .leaf = take_as_leaf };
+	struct vc_unwind_state *state;
+	struct vc_native_stack stack;
+	struct vc_module_view view;
+	uint32_t run;
+	uint32_t i;
+
+	for (i = 0; i < chain.length; i++) {
+		chain.node[i] = chain_o2_nodes[i % NODE_SORT];
+		chain.padding[i] = 32;
+	}
+	if (vc_module_of((uintptr_t)chain_o2_nodes[0], &view))
+		_exit(1);
+	judge_seed(5);
+	for (run = 0; run < 3000; run++) {
+		uint8_t *bytes = (uint8_t *)(view.bias + 0);
+		uint8_t *at;
+		uint8_t old;
+
+		(void)bytes;
+		/* Anywhere in the object's read-only data, where the unwind data lies. */
+		at = (uint8_t *)view.low + judge_random((uint32_t)(view.high - view.low));
+		if ((uintptr_t)at >= (uintptr_t)chain_o2_nodes[0] - 4096 &&
+		    (uintptr_t)at < (uintptr_t)chain_o2_nodes[0] + 4096)
+			continue;
+		if (mprotect((void *)((uintptr_t)at & ~(uintptr_t)4095), 4096,
+			     PROT_READ | PROT_WRITE))
+			continue;
+		old = *at;
+		*at = (uint8_t)judge_random(256);
+		state = judge_state_new();
+		chain.leaf = take_as_leaf;
+		judge_take(state, &stack);
+		chain_next(&chain, 0);
+		*at = old;
+		judge_state_free(state);
+	}
+}
+
+void test_damaged_unwind_data(void **context)
+{
+	pid_t child = fork();
+	int status;
+
+	(void)context;
+	if (child == 0) {
+		alarm(60);
+		damage();
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+}
