@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <argp.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "capture/outside/library.h"
+#include "capture/outside/outside.h"
+
+#define INTERPRETERS_MAX 4 /* a script that names a script ... */
+
+struct doctor {
+	char **program;
+	int problems;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct doctor *doctor = state->input;
+
+	(void)argument;
+	if (key != ARGP_KEY_ARGS)
+		return ARGP_ERR_UNKNOWN;
+	doctor->program = state->argv + state->next;
+	return 0;
+}
+
+static void good(const char *what, const char *detail)
+{
+	printf("  ok        %s%s%s\n", what, *detail ? ": " : "", detail);
+}
+
+static void problem(struct doctor *doctor, const char *what, const char *detail, const char *advice)
+{
+	printf("  PROBLEM   %s%s%s\n            %s\n", what, *detail ? ": " : "", detail, advice);
+	doctor->problems++;
+}
+
+static void note(const char *what, const char *detail)
+{
+	printf("  note      %s%s%s\n", what, *detail ? ": " : "", detail);
+}
+
+/* ---- this system ---- */
+
+static void check_library(struct doctor *doctor)
+{
+	char path[PATH_MAX];
+
+	if (vc_library_find(path, sizeof(path)) == 0)
+		good("recorder", path);
+	else
+		problem(doctor, "recorder", "libvramcore.so not found",
+			"unpack or install it beside this program or in ../lib");
+}
+
+static void check_driver(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	struct link_map *map;
+
+	if (!library) {
+		note("driver", "libcuda.so.1 is not on this system's library path; a program may bring its own");
+		return;
+	}
+	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+		good("driver", map->l_name);
+	dlclose(library);
+}
+
+static void check_folder(struct doctor *doctor)
+{
+	const char *chosen = getenv("VRAMCORE_DIR"), *folder = chosen && *chosen ? chosen : "/dev/shm";
+	struct statvfs space;
+	char detail[PATH_MAX + 64];
+	unsigned long long mebibytes;
+
+	if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &space) != 0) {
+		problem(doctor, "folder for recordings", folder,
+			"it cannot be written to: choose another with --dir");
+		return;
+	}
+	mebibytes = (unsigned long long)space.f_bavail * space.f_frsize >> 20;
+	snprintf(detail, sizeof(detail), "%s, %llu MiB free, a recording takes at most an eighth", folder,
+		 mebibytes);
+	if (mebibytes < 64)
+		problem(doctor, "folder for recordings", detail,
+			"that is little: allocations beyond it are counted, not listed");
+	else
+		good("folder for recordings", detail);
+}
+
+static void check_environment(void)
+{
+	const char *preload = getenv("LD_PRELOAD"), *audit = getenv("LD_AUDIT");
+	const char *injection = getenv("NVTX_INJECTION64_PATH");
+
+	if (preload && *preload)
+		note("LD_PRELOAD is kept behind the recorder", preload);
+	if (audit && *audit)
+		note("LD_AUDIT is set", audit);
+	if (injection && *injection)
+		note("NVTX ranges go to another tool, steps by NVTX are not seen", injection);
+}
+
+/* ---- the program ---- */
+
+static bool find_program(const char *name, char *path)
+{
+	const char *places = getenv("PATH");
+	char *list, *place, *rest;
+	bool found = false;
+
+	if (strchr(name, '/'))
+		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
+	list = strdup(places ? places : "/usr/bin:/bin");
+	for (place = list; !found && place; place = rest) {
+		rest = strchr(place, ':');
+		if (rest)
+			*rest++ = 0;
+		found = snprintf(path, PATH_MAX, "%s/%s", *place ? place : ".", name) < PATH_MAX &&
+			access(path, X_OK) == 0;
+	}
+	free(list);
+	return found;
+}
+
+static void check_rights(struct doctor *doctor, const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) == 0 &&
+	    (((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
+	     ((status.st_mode & S_ISGID) && status.st_gid != getegid())))
+		problem(doctor, "set-user-id or set-group-id program", path,
+			"the system drops LD_PRELOAD for it: run it as that user");
+	if (getxattr(path, "security.capability", NULL, 0) > 0)
+		problem(doctor, "program with file capabilities", path,
+			"the system drops LD_PRELOAD for it: run it with the rights it needs");
+}
+
+static uint16_t own_machine(void)
+{
+#if defined(__x86_64__)
+	return EM_X86_64;
+#else
+	return EM_AARCH64;
+#endif
+}
+
+/* The program interpreter named by an ELF file, "" where it has none (a static program). */
+static bool read_interpreter(int descriptor, const Elf64_Ehdr *head, char *ret, size_t size)
+{
+	ret[0] = 0;
+	for (int i = 0; i < head->e_phnum && i < 256; i++) {
+		Elf64_Phdr part;
+		ssize_t length;
+
+		if (pread(descriptor, &part, sizeof(part),
+			  (off_t)(head->e_phoff + (uint64_t)i * head->e_phentsize)) != sizeof(part))
+			return false;
+		if (part.p_type != PT_INTERP)
+			continue;
+		length = pread(descriptor, ret, part.p_filesz < size ? part.p_filesz : size - 1,
+			       (off_t)part.p_offset);
+		ret[length > 0 ? length : 0] = 0;
+	}
+	return true;
+}
+
+static void check_elf(struct doctor *doctor, const char *path, int descriptor)
+{
+	char interpreter[PATH_MAX];
+	Elf64_Ehdr head;
+
+	if (pread(descriptor, &head, sizeof(head), 0) != sizeof(head) ||
+	    head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != own_machine() ||
+	    !read_interpreter(descriptor, &head, interpreter, sizeof(interpreter))) {
+		problem(doctor, "not a program for this processor", path,
+			"it needs a recorder built for its own");
+		return;
+	}
+	if (!interpreter[0])
+		problem(doctor, "statically linked", path,
+			"LD_PRELOAD has no effect on it, and it cannot load a driver by the usual way");
+	else if (strstr(interpreter, "ld-musl"))
+		problem(doctor, "made for another C library", interpreter,
+			"the recorder needs glibc 2.28 or later");
+	else
+		good("dynamically linked program", path);
+}
+
+static void check_program(struct doctor *doctor, const char *name)
+{
+	char path[PATH_MAX], first[256];
+
+	if (!find_program(name, path)) {
+		problem(doctor, "program", name, "it is not there, or not executable");
+		return;
+	}
+	for (int i = 0; i < INTERPRETERS_MAX; i++) {
+		int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t length = descriptor < 0 ? -1 : read(descriptor, first, sizeof(first) - 1);
+		char *word = first + 2;
+
+		if (length < 4) {
+			problem(doctor, "program", path, "it cannot be read");
+			if (descriptor >= 0)
+				close(descriptor);
+			return;
+		}
+		first[length] = 0;
+		check_rights(doctor, path);
+		if (memcmp(first, ELFMAG, SELFMAG) == 0)
+			check_elf(doctor, path, descriptor);
+		close(descriptor);
+		if (first[0] != '#' || first[1] != '!')
+			return;
+		word += strspn(word, " \t");
+		word[strcspn(word, " \t\n")] = 0;
+		note("script, run by", word);
+		snprintf(path, sizeof(path), "%s", word);
+	}
+}
+
+int vc_outside_doctor(int argc, char **argv)
+{
+	static const struct argp description = {
+		.parser = parse,
+		.args_doc = "[-- PROGRAM [ARGUMENT...]]",
+		.doc = "Says what will and will not be seen on this system, and of PROGRAM, and why. "
+		       "Runs nothing.\vThe exit status is 1 where there is a problem.",
+	};
+	struct doctor doctor = {0};
+	char name[] = "vramcore doctor";
+
+	argv[0] = name;
+	argp_err_exit_status = 64;
+	argp_parse(&description, argc, argv, ARGP_IN_ORDER, NULL, &doctor);
+	printf("this system\n");
+	check_library(&doctor);
+	check_driver();
+	check_folder(&doctor);
+	check_environment();
+	if (doctor.program) {
+		printf("program\n");
+		check_program(&doctor, doctor.program[0]);
+	}
+	printf("%s\n", doctor.problems ? "some things will not be seen." :
+		"nothing stands in the way: allocations of every library of the program will be seen.");
+	return doctor.problems ? 1 : 0;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the recorder's library is: beside this program, or where an installation puts it. */
+#ifndef VC_CAPTURE_OUTSIDE_LIBRARY_H
+#define VC_CAPTURE_OUTSIDE_LIBRARY_H
+
+#include <stddef.h>
+
+/**
+ * Path of libvramcore.so, found relative to the running program (its own folder, ../lib,
+ * ../lib/vramcore, ../lib/ARCH-linux-gnu), so that an unpacked folder works wherever it lies.
+ * 0, or a negative VC_E_NOT_FOUND.
+ */
+int vc_library_find(char *ret, size_t size);
+/**
+ * A value for LD_PRELOAD: the library before what is there already. LD_PRELOAD cannot hold paths
+ * with blanks or colons; for such a library a link in `folder` is used. 0 or a negative VC_E_*.
+ */
+int vc_library_preload(const char *library, const char *folder, const char *before, char *ret,
+		       size_t size);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Turns one moment of a recording into a snapshot file. */
+#ifndef VC_CAPTURE_OUTSIDE_MAKE_SNAPSHOT_H
+#define VC_CAPTURE_OUTSIDE_MAKE_SNAPSHOT_H
+
+#include <stdint.h>
+
+#include "formats/error.h"
+
+struct vc_make_snapshot {
+	int descriptor;            /* of the recording */
+	uint64_t moment_plus_one;  /* row of moments; 0: now */
+	uint64_t failure_plus_one; /* row of failures whose moment is shown; 0: none */
+	const char *trigger;       /* where no moment row says it: "request", "signal", "killed", "oom" */
+	const char *folder;        /* made when missing; the name is made from the content */
+	const char *path;          /* instead of folder: this very file */
+};
+
+/**
+ * Writes the file; never over one that exists. *ret_path (PATH_MAX bytes) gets its name, *ret_bytes
+ * its size. Faults of the recording go into the snapshot's evidence and to *faults. 0 or a negative
+ * VC_E_*, *fault then says where.
+ */
+int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint64_t *ret_bytes,
+		     struct vc_faults *faults, struct vc_fault *fault);
+
+#endif

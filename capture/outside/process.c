@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/outside/process.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reads a small file whole; gives the length, the buffer ends with NUL. */
+static size_t read_small(const char *path, char *buffer, size_t size)
+{
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length;
+
+	buffer[0] = 0;
+	if (descriptor < 0)
+		return 0;
+	length = read(descriptor, buffer, size - 1);
+	close(descriptor);
+	if (length < 0)
+		length = 0;
+	buffer[length] = 0;
+	return (size_t)length;
+}
+
+bool vc_process_read(uint64_t pid, struct vc_process *ret)
+{
+	char path[64], text[1024], *at;
+	unsigned long long parent, ticks;
+	char state;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/stat", pid);
+	if (!read_small(path, text, sizeof(text)))
+		return false;
+	at = strrchr(text, ')'); /* the name before it may hold anything */
+	if (!at || sscanf(at + 1,
+			  " %c %llu %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			  "%*d %*d %llu",
+			  &state, &parent, &ticks) != 3)
+		return false;
+	*ret = (struct vc_process){
+		.pid = pid, .parent_pid = parent, .start_ticks = ticks, .state = state};
+	return true;
+}
+
+bool vc_process_boot_id(uint8_t ret[16])
+{
+	char text[64];
+	size_t nibbles = 0;
+
+	if (!read_small("/proc/sys/kernel/random/boot_id", text, sizeof(text)))
+		return false;
+	memset(ret, 0, 16);
+	for (const char *at = text; *at && nibbles < 32; at++) {
+		const char *digits = "0123456789abcdef", *found = strchr(digits, *at);
+
+		if (!found)
+			continue;
+		ret[nibbles / 2] |= (uint8_t)((found - digits) << (nibbles % 2 ? 0 : 4));
+		nibbles++;
+	}
+	return nibbles == 32;
+}
+
+uint64_t vc_process_namespace(void)
+{
+	struct stat status;
+
+	return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+const char *vc_process_state_text(uint64_t pid, uint64_t start_ticks, const uint8_t boot_id[16],
+				  uint64_t pid_namespace)
+{
+	struct vc_process process;
+	uint8_t boot[16];
+
+	if (!vc_process_boot_id(boot))
+		return "unknown";
+	if (memcmp(boot, boot_id, sizeof(boot)) != 0)
+		return "dead"; /* the system has started anew since */
+	if (pid_namespace && pid_namespace != vc_process_namespace())
+		return "unknown";
+	if (!vc_process_read(pid, &process) || process.start_ticks != start_ticks ||
+	    process.state == 'Z' || process.state == 'X')
+		return "dead";
+	return process.state == 'T' || process.state == 't' ? "stopped" : "running";
+}
+
+void vc_process_command(uint64_t pid, char *buffer, size_t size)
+{
+	char path[64];
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/cmdline", pid);
+	length = read_small(path, buffer, size);
+	while (length && !buffer[length - 1])
+		length--;
+	for (size_t i = 0; i < length; i++)
+		if (!buffer[i])
+			buffer[i] = ' ';
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <argp.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "capture/outside/locate.h"
+#include "capture/outside/outside.h"
+#include "capture/outside/process.h"
+
+#define SECOND UINT64_C(1000000000)
+#define GIBIBYTE 1073741824.0
+
+struct ps {
+	bool json;
+	uint64_t shown;
+	uint64_t now;
+};
+
+static const struct argp_option options[] = {
+	{"json", 'j', NULL, 0, "print JSON (schema vramcore.ps/1)", 0},
+	{0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct ps *ps = state->input;
+
+	(void)argument;
+	if (key == 'j')
+		ps->json = true;
+	else if (key == ARGP_KEY_ARG)
+		argp_usage(state);
+	else
+		return ARGP_ERR_UNKNOWN;
+	return 0;
+}
+
+/* The command of a running process, else the program's path as recorded; control characters out. */
+static void program_of(const struct vc_located *found, char *text, size_t size)
+{
+	text[0] = 0;
+	if (strcmp(found->state, "dead") != 0 && strcmp(found->state, "unknown") != 0)
+		vc_process_command(found->summary->pid, text, size);
+	if (!text[0])
+		snprintf(text, size, "%s", found->summary->program);
+	for (char *at = text; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+}
+
+/* "41 min ago"; "-" where nothing was reported. */
+static void age_text(uint64_t since, uint64_t now, char *text, size_t size)
+{
+	uint64_t seconds = now > since ? (now - since) / SECOND : 0;
+
+	if (!since)
+		snprintf(text, size, "-");
+	else if (seconds < 120)
+		snprintf(text, size, "%" PRIu64 " s ago", seconds);
+	else if (seconds < 7200)
+		snprintf(text, size, "%" PRIu64 " min ago", seconds / 60);
+	else if (seconds < 172800)
+		snprintf(text, size, "%" PRIu64 " h ago", seconds / 3600);
+	else
+		snprintf(text, size, "%" PRIu64 " d ago", seconds / 86400);
+}
+
+/* The device with most of its memory in use by this process; -1 none. */
+static int main_device(const struct vc_recording_summary *summary)
+{
+	int best = -1;
+
+	for (int i = 0; i < (int)VC_DEVICES_MAX; i++)
+		if (summary->live[i] && (best < 0 || summary->live[i] > summary->live[best]))
+			best = i;
+	return best;
+}
+
+static void print_line(const struct ps *ps, const struct vc_located *found, const char *program)
+{
+	const struct vc_recording_summary *summary = found->summary;
+	char age[32], rank[24] = "-", step[24] = "-", device[24] = "-", live[24] = "0";
+	int number = main_device(summary);
+
+	if (!ps->shown)
+		printf("%8s %5s  %-8s %-28s %-7s %11s  %-11s %10s  %s\n", "pid", "rank", "state",
+		       "program", "device", "live", "last event", "step", "recording");
+	age_text(summary->last_event_time, ps->now, age, sizeof(age));
+	if (summary->rank_plus_one)
+		snprintf(rank, sizeof(rank), "%" PRIu64, summary->rank_plus_one - 1);
+	if (summary->step_plus_one)
+		snprintf(step, sizeof(step), "%" PRIu64, summary->step_plus_one - 1);
+	if (number >= 0) {
+		snprintf(device, sizeof(device), "GPU %d", number);
+		snprintf(live, sizeof(live), "%.2f GiB", (double)summary->live[number] / GIBIBYTE);
+	}
+	printf("%8" PRIu64 " %5s  %-8s %-28.28s %-7s %11s  %-11s %10s  %s\n", summary->pid, rank,
+	       found->state, program, device, live, age, step, found->path);
+}
+
+static void print_json_text(const char *text)
+{
+	putchar('"');
+	for (; *text; text++)
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			printf("\\u%04x", (unsigned char)*text);
+		else
+			putchar(*text);
+	putchar('"');
+}
+
+static void print_json(const struct ps *ps, const struct vc_located *found, const char *program)
+{
+	const struct vc_recording_summary *summary = found->summary;
+	bool first = true;
+
+	printf("%s\n  {\"pid\": %" PRIu64 ", \"state\": \"%s\", \"program\": ", ps->shown ? "," : "",
+	       summary->pid, found->state);
+	print_json_text(program);
+	printf(", \"recording\": ");
+	print_json_text(found->path);
+	if (summary->rank_plus_one)
+		printf(", \"rank\": %" PRIu64, summary->rank_plus_one - 1);
+	if (summary->step_plus_one)
+		printf(", \"step\": %" PRIu64, summary->step_plus_one - 1);
+	printf(", \"last_event_time\": %" PRIu64 ", \"devices\": [", summary->last_event_time);
+	for (unsigned int i = 0; i < VC_DEVICES_MAX; i++)
+		if (summary->live[i]) {
+			printf("%s{\"device\": %u, \"live\": %" PRIu64 "}", first ? "" : ", ", i,
+			       summary->live[i]);
+			first = false;
+		}
+	printf("]}");
+}
+
+static int show(void *self, const struct vc_located *found)
+{
+	struct ps *ps = self;
+	char program[512];
+
+	program_of(found, program, sizeof(program));
+	if (ps->json)
+		print_json(ps, found, program);
+	else
+		print_line(ps, found, program);
+	ps->shown++;
+	return 0;
+}
+
+int vc_outside_ps(int argc, char **argv)
+{
+	static const struct argp description = {
+		.options = options,
+		.parser = parse,
+		.doc = "Lists recorded processes, running, stopped and dead.",
+	};
+	struct ps ps = {0};
+	struct timespec now;
+	char name[] = "vramcore ps";
+
+	argv[0] = name;
+	argp_err_exit_status = 64;
+	argp_parse(&description, argc, argv, 0, NULL, &ps);
+	clock_gettime(CLOCK_REALTIME, &now);
+	ps.now = (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
+	if (ps.json)
+		printf("{\"schema\": \"vramcore.ps/1\", \"processes\": [");
+	vc_locate_all(show, &ps);
+	if (ps.json)
+		printf("%s]}\n", ps.shown ? "\n" : "");
+	else if (!ps.shown)
+		printf("no recorded process (vramcore run -- PROGRAM records one)\n");
+	return 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capture/outside/locate.h"
+#include "capture/outside/make_snapshot.h"
+#include "capture/outside/outside.h"
+#include "capture/outside/process.h"
+
+struct snapshot {
+	const char *of;         /* a process id or a file */
+	const char *out;
+	uint64_t moment_plus_one;
+};
+
+static const struct argp_option options[] = {
+	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
+	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
+	{0},
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state)
+{
+	struct snapshot *snapshot = state->input;
+	char *end;
+
+	switch (key) {
+	case 'o':
+		snapshot->out = argument;
+		return 0;
+	case 'm':
+		snapshot->moment_plus_one = strtoull(argument, &end, 10) + 1;
+		if (*end || end == argument)
+			argp_error(state, "--moment takes a number");
+		return 0;
+	case ARGP_KEY_ARG:
+		if (snapshot->of)
+			argp_usage(state);
+		snapshot->of = argument;
+		return 0;
+	case ARGP_KEY_END:
+		if (!snapshot->of)
+			argp_error(state, "no process and no recording given");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int not_recorded(uint64_t pid)
+{
+	char command[256];
+
+	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+		fprintf(stderr, "vramcore: %" PRIu64 ": no such process, and no recording of it is left "
+				"(vramcore ps lists what there is)\n", pid);
+		return 2;
+	}
+	vc_process_command(pid, command, sizeof(command));
+	fprintf(stderr, "vramcore: %" PRIu64 " (%s) is not recorded: it was not started under vramcore "
+			"run, or has not used the device yet\n", pid, command);
+	return 2;
+}
+
+static int open_recording(const struct snapshot *snapshot, char *path)
+{
+	struct vc_recording_summary summary;
+	char *end;
+	uint64_t pid = strtoull(snapshot->of, &end, 10);
+	int descriptor;
+
+	if (!*end && end != snapshot->of) {
+		descriptor = vc_locate_process(pid, path, &summary);
+		if (descriptor < 0)
+			not_recorded(pid);
+		return descriptor;
+	}
+	snprintf(path, PATH_MAX, "%s", snapshot->of);
+	descriptor = open(snapshot->of, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (descriptor < 0)
+		fprintf(stderr, "vramcore: %s: %s\n", snapshot->of, strerror(errno));
+	return descriptor;
+}
+
+static void print_fault(const char *path, const struct vc_fault *fault)
+{
+	fprintf(stderr, "vramcore: %s: %s", path, vc_error_text(fault->error));
+	if (fault->section[0])
+		fprintf(stderr, " in %s at byte %" PRIu64, fault->section, fault->offset);
+	if (fault->system_error)
+		fprintf(stderr, ": %s", strerror(fault->system_error));
+	fputc('\n', stderr);
+}
+
+int vc_outside_snapshot(int argc, char **argv)
+{
+	static const struct argp description = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "PID|FILE.vrec",
+		.doc = "Writes a snapshot of a recorded process as it is now, running, stopped or dead, "
+		       "or of a recording it left. The process is neither stopped nor asked.",
+	};
+	struct snapshot snapshot = {0};
+	struct vc_make_snapshot wanted = {.folder = "."};
+	struct vc_faults faults = {0};
+	struct vc_fault fault = {0};
+	char recording[PATH_MAX], path[PATH_MAX], name[] = "vramcore snapshot";
+	uint64_t bytes = 0;
+
+	argv[0] = name;
+	argp_err_exit_status = 64;
+	argp_parse(&description, argc, argv, 0, NULL, &snapshot);
+	wanted.descriptor = open_recording(&snapshot, recording);
+	if (wanted.descriptor < 0)
+		return 2;
+	wanted.path = snapshot.out;
+	wanted.moment_plus_one = snapshot.moment_plus_one;
+	if (vc_make_snapshot(&wanted, path, &bytes, &faults, &fault) != 0) {
+		print_fault(fault.error == VC_E_EXISTS ? path : recording, &fault);
+		return 2;
+	}
+	for (uint64_t i = 0; i < faults.count && i < VC_FAULTS_KEPT; i++)
+		print_fault(recording, &faults.kept[i]);
+	printf("%s\n", strncmp(path, "./", 2) == 0 ? path + 2 : path);
+	return faults.count ? 1 : 0;
+}
