@@ -190,11 +190,14 @@ int vc_tables_append(struct vc_tables *tables, enum vc_table_index table, uint64
 
 /* ---- strings ---- */
 
-static size_t string_length(const struct vc_tables *tables, uint64_t row)
+size_t vc_tables_text_length(const struct vc_tables *tables, uint64_t row)
 {
-	uint64_t next = row + 1 < tables->rows[VC_TABLE_strings] ? tables->text_offset[row + 1] :
-								   tables->text_bytes;
+	uint64_t next;
 
+	if (row >= tables->rows[VC_TABLE_strings])
+		return 0;
+	next = row + 1 < tables->rows[VC_TABLE_strings] ? tables->text_offset[row + 1] :
+							  tables->text_bytes;
 	return next - tables->text_offset[row] - 1;
 }
 
@@ -207,7 +210,7 @@ static uint64_t *index_entry(const struct vc_tables *tables, const char *bytes, 
 	for (;; at = (at + 1) & mask) {
 		uint64_t row_plus_one = tables->string_index[at];
 
-		if (!row_plus_one || (string_length(tables, row_plus_one - 1) == length &&
+		if (!row_plus_one || (vc_tables_text_length(tables, row_plus_one - 1) == length &&
 				      !memcmp(tables->text + tables->text_offset[row_plus_one - 1],
 					      bytes, length)))
 			return &tables->string_index[at];
@@ -225,7 +228,7 @@ static int index_build(struct vc_tables *tables, uint64_t size)
 	tables->string_index_size = size;
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_strings]; row++) {
 		uint64_t *entry = index_entry(tables, tables->text + tables->text_offset[row],
-					      string_length(tables, row));
+					      vc_tables_text_length(tables, row));
 
 		if (!*entry)
 			*entry = row + 1;

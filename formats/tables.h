@@ -146,6 +146,8 @@ int vc_tables_load_strings(struct vc_tables *tables, const uint64_t *lengths, ui
 			   const char *bytes);
 /** A string by row: NUL-terminated, valid until the next vc_tables_string; "" when out of range. */
 const char *vc_tables_text(const struct vc_tables *tables, uint64_t row);
+/** Its length in bytes; 0 when out of range. */
+size_t vc_tables_text_length(const struct vc_tables *tables, uint64_t row);
 /**
  * Checks that every reference lies inside the table it refers to (strings, stacks, frames, modules,
  * sites, failures), that row 0 of `strings` is "" and that `process` has one row. References into a

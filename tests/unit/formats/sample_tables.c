@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/formats/sample_tables.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t sample_next(struct sample_numbers *numbers)
+{
+	uint64_t value = numbers->state += 0x9e3779b97f4a7c15u;
+
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+	value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+	return value ^ value >> 31;
+}
+
+static void must(int error)
+{
+	if (!error)
+		return;
+	fprintf(stderr, "sample tables: %s\n", vc_error_text(error));
+	exit(1);
+}
+
+/* A column without references, in one of several shapes; the first rows are the edges. */
+static uint64_t shaped_value(unsigned shape, uint64_t row, struct sample_numbers *numbers)
+{
+	static const uint64_t edges[] = {
+		0, UINT64_MAX, 1, UINT64_MAX - 1, 1ull << 63, (1ull << 63) - 1, 0xff, 0x100,
+	};
+	uint64_t random = sample_next(numbers);
+
+	switch (shape) {
+	case 0: /* edges, then anything */
+		return row < sizeof(edges) / sizeof(edges[0]) ? edges[row] : random;
+	case 1: /* constant, large */
+		return UINT64_MAX;
+	case 2: /* small */
+		return random % 5;
+	case 3: /* aligned addresses */
+		return 0x7f0000000000 + (random % 65536 << 9);
+	case 4: /* nearly increasing times */
+		return 1700000000000000000u + row * 1000000 + random % 3000000;
+	case 5: /* runs */
+		return row / 7;
+	case 6: /* falling */
+		return UINT64_MAX - row * 512;
+	default: /* two bytes */
+		return random % 60000;
+	}
+}
+
+static uint64_t reference(const struct vc_tables *tables, unsigned column, uint64_t row,
+			  struct sample_numbers *numbers)
+{
+	uint64_t random = sample_next(numbers);
+
+	switch (vc_column_info[column].type) {
+	case VC_TYPE_STRING:
+		return random % tables->rows[VC_TABLE_strings];
+	case VC_TYPE_ROW_modules:
+		return random % (tables->rows[VC_TABLE_modules] + 1);
+	case VC_TYPE_ROW_stacks:
+		return random % (tables->rows[VC_TABLE_stacks] + 1);
+	case VC_TYPE_ROW_sites:
+		return random % (tables->rows[VC_TABLE_sites] + 1);
+	default:
+		break;
+	}
+	switch (column) {
+	case VC_COL_stacks_first:
+		return row;
+	case VC_COL_stacks_count:
+		return random % (tables->rows[VC_TABLE_frames] - row + 1) % 64;
+	case VC_COL_failure_sites_failure:
+		return random % tables->rows[VC_TABLE_failures];
+	case VC_COL_failure_sites_site:
+		return random % tables->rows[VC_TABLE_sites];
+	default:
+		return shaped_value(column % 8, row, numbers);
+	}
+}
+
+static void fill_strings(struct vc_tables *tables, uint64_t rows, struct sample_numbers *numbers)
+{
+	while (tables->rows[VC_TABLE_strings] < rows + 1) {
+		char text[64];
+		uint64_t random = sample_next(numbers), row;
+		int length = snprintf(text, sizeof(text), "/lib/%" PRIx64 "/\xc3\xa4.so",
+				      random >> random % 64);
+
+		must(vc_tables_string(tables, text, (size_t)length, &row));
+		must(vc_tables_string(tables, "\x01\xff\n", 3, &row));
+	}
+}
+
+void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
+{
+	struct sample_numbers numbers = {start};
+	uint64_t row;
+
+	must(vc_tables_init(tables));
+	fill_strings(tables, rows, &numbers);
+	/* All rows first, so that references can be to any of them. */
+	for (unsigned table = 0; table < VC_TABLES; table++) {
+		uint64_t count = table == VC_TABLE_process ? 1 : rows;
+
+		while (table != VC_TABLE_strings && tables->rows[table] < count)
+			must(vc_tables_append(tables, (enum vc_table_index)table, &row));
+	}
+	for (unsigned column = 0; column < VC_COLUMNS; column++)
+		for (row = 0; tables->column[column] &&
+			      row < tables->rows[vc_column_info[column].table];
+		     row++)
+			tables->column[column][row] = reference(tables, column, row, &numbers);
+}
+
+static bool texts_equal(const struct vc_tables *one, const struct vc_tables *other)
+{
+	return one->text_bytes == other->text_bytes &&
+	       !memcmp(one->text, other->text, one->text_bytes) &&
+	       !memcmp(one->text_offset, other->text_offset,
+		       one->rows[VC_TABLE_strings] * sizeof(uint64_t));
+}
+
+bool sample_tables_equal(const struct vc_tables *one, const struct vc_tables *other)
+{
+	for (unsigned table = 0; table < VC_TABLES; table++)
+		if (one->rows[table] != other->rows[table]) {
+			fprintf(stderr, "%s: %" PRIu64 " and %" PRIu64 " rows\n",
+				vc_table_info[table].name, one->rows[table], other->rows[table]);
+			return false;
+		}
+	for (unsigned column = 0; column < VC_COLUMNS; column++) {
+		const struct vc_column_info *info = &vc_column_info[column];
+		uint64_t rows = one->rows[info->table];
+
+		if (!one->column[column] != !other->column[column] ||
+		    (one->column[column] &&
+		     memcmp(one->column[column], other->column[column], rows * 8))) {
+			fprintf(stderr, "%s.%s differs\n", vc_table_info[info->table].name,
+				info->name);
+			return false;
+		}
+	}
+	if (!texts_equal(one, other)) {
+		fprintf(stderr, "strings differ\n");
+		return false;
+	}
+	return true;
+}
+
+void sample_tables_dump(const struct vc_tables *tables, FILE *to)
+{
+	for (unsigned column = 0; column < VC_COLUMNS; column++) {
+		const struct vc_column_info *info = &vc_column_info[column];
+
+		if (!tables->column[column])
+			continue;
+		fprintf(to, "%s.%s:", vc_table_info[info->table].name, info->name);
+		for (uint64_t row = 0; row < tables->rows[info->table]; row++)
+			fprintf(to, " %" PRIu64, tables->column[column][row]);
+		fputc('\n', to);
+	}
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_strings]; row++) {
+		fprintf(to, "string %" PRIu64 ": ", row);
+		for (const char *at = vc_tables_text(tables, row); *at; at++)
+			fprintf(to, *at > ' ' && *at < 0x7f && *at != '\\' ? "%c" : "\\x%02x",
+				(unsigned char)*at);
+		fputc('\n', to);
+	}
+}
