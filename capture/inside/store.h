@@ -33,12 +33,16 @@ struct vc_store_options {
 
 /**
  * Creates the recording (root, first chunks; at most 1 MiB) and publishes the anchor. On failure
- * nothing is recorded and the process goes on. The descriptor of the file is given to the caller
- * (who closes it), -1 where there is none. Called once a process (and once in each forked child),
- * by one thread. CTX: first hook of a process.
+ * nothing is recorded and the process goes on. The descriptor of a memfd is given to the caller
+ * (who closes it; the store holds another, close-on-exec, to grow it by), -1 for a file with a name,
+ * which is opened anew to grow. ret_descriptor may be NULL. Called once a process (and once in each
+ * forked child, after vc_store_forget), by one thread. CTX: first hook of a process.
  */
 int vc_store_start(const struct vc_store_options *options, int *ret_descriptor);
-/** Whether a recording of this very process is open. One load; false in a forked child. */
+/**
+ * Whether a recording of this very process is open. One load; false in a forked child (true in a
+ * vfork child, which shares the memory). Every other function does nothing while it is false.
+ */
 bool vc_store_ready(void);
 /** The root, NULL before vc_store_start. For words that other modules keep (step, phase, ended). */
 struct vc_root *vc_store_root(void);
@@ -56,7 +60,7 @@ struct vc_birth {
 	uint32_t references;     /* 0: not counted */
 };
 
-/** Publishes a filling record before the driver is asked. VC_NO_RECORD when full (counted). */
+/** Publishes a filling record before the driver is asked. VC_NO_RECORD when full: commit counts it. */
 uint32_t vc_store_begin(const struct vc_birth *birth);
 /**
  * The driver said yes: the record goes live with the final fields, is found by address from now
@@ -117,7 +121,7 @@ uint32_t vc_store_stack_add(uint64_t hash, const uint64_t *frames, uint32_t coun
 /** Row of a loaded object; UINT32_MAX when there is no room (counted). Not interned. */
 uint32_t vc_store_module_add(const char *path, uint64_t bias, uint64_t low, uint64_t high,
 			     const uint8_t *build_id, uint32_t build_id_bytes);
-/** Keeps a thread's name once. */
+/** Keeps a thread's name; a thread whose name changed has several rows, the last one counts. */
 void vc_store_thread_add(uint32_t thread, const char *name);
 /** Keeps an environment variable (already chosen and masked). */
 void vc_store_environment_add(const char *name, const char *value);
@@ -132,7 +136,11 @@ void vc_store_device_add(uint32_t device, const struct vc_device_facts *facts);
 /** Device bytes live by the recorder's count. */
 uint64_t vc_store_device_live(uint32_t device);
 
-/** Adds 1 (or `by`) to a counter. Works before vc_store_start too (kept and added later). */
+/**
+ * Adds 1 (or `by`) to a counter. Works before vc_store_start too (kept and added later). The store
+ * itself counts what it sees: allocations (commit), frees (free_commit), failed calls (abandon), and
+ * whatever it had no room for. Its callers count the rest, unknown frees and blocks among it.
+ */
 void vc_store_count(enum vc_counter counter);
 void vc_store_count_by(enum vc_counter counter, uint64_t by);
 

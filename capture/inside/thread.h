@@ -12,7 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct vc_thread; /* block of private memory: unwind state and scratch; thread.c */
+/** Bytes for the unwinder's state of a thread: whole pages. */
+#define VC_THREAD_UNWIND_BYTES (160 * 1024)
+
+/** A thread's block of private memory: this page, then the unwinder's pages. */
+struct vc_thread {
+	struct vc_thread *next;
+	uint32_t owner;           /* kernel thread id; 0: nobody's */
+};
 
 /** At most 64 bytes of TLS. */
 struct vc_thread_local {
@@ -44,5 +51,12 @@ static inline void vc_leave(void)
  * Blocks of threads that ended are used again. Call between vc_enter and vc_leave.
  */
 struct vc_thread *vc_thread_block(void);
+/**
+ * VC_THREAD_UNWIND_BYTES at a page boundary, all zero when the thread got its block. Pages that are
+ * never touched take no memory.
+ */
+void *vc_thread_unwind(struct vc_thread *block);
+/** In a forked child, on its only thread: blocks of the parent's threads may be used again. */
+void vc_thread_forget(void);
 
 #endif

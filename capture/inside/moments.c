@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moments that triggers took, and allocations that failed. */
+#include <string.h>
+
+#include "capture/inside/sites.h"
+#include "capture/inside/store_parts.h"
+
+#define VC_FAILURE_SITES_MAX 64u
+
+/* One failure at a time lists its sites here; a second one keeps none rather than wait. */
+static struct {
+	uint64_t taken;
+	struct vc_site_total total[VC_FAILURE_SITES_MAX];
+} largest;
+
+void vc_moments_forget(void)
+{
+	memset(&largest, 0, sizeof(largest));
+}
+
+static uint32_t text_id(const char *text)
+{
+	return text ? vc_store_string(text, strlen(text)) : 0;
+}
+
+static void words_publish(uint64_t *to, const uint64_t *image, size_t words, uint64_t row)
+{
+	vc_put_words(to + 1, image + 1, words - 1);
+	vc_put_release(to, vc_check_words(image + 1, words - 1, row));
+}
+
+uint32_t vc_store_moment(const struct vc_moment *moment)
+{
+	struct vc_moment_row image = {
+		.step = moment->step,
+		.phase = moment->phase,
+		.thread = moment->thread,
+		.failure_plus_one = moment->failure_plus_one,
+	};
+	struct vc_root *root;
+	uint64_t row;
+
+	if (!vc_store_ready())
+		return UINT32_MAX;
+	root = vc_space_root();
+	/* The ring first: no death after S has a place before freed_next. */
+	image.freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
+	image.number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
+	image.time = vc_store_time();
+	image.trigger = text_id(moment->trigger);
+	image.moment = text_id(moment->moment);
+	memcpy(image.device_free, moment->device_free_plus_one, sizeof(image.device_free));
+	row = vc_space_append(VC_REC_MOMENTS, 1);
+	if (row >= UINT32_MAX) {
+		vc_store_count(VC_COUNTER_TRIGGERS_LOST);
+		return UINT32_MAX;
+	}
+	words_publish(vc_space_at(VC_REC_MOMENTS, row), (const uint64_t *)&image, sizeof(image) / 8,
+		      row);
+	return (uint32_t)row;
+}
+
+/* Lists the device's largest sites; gives the row of the first, and how many. */
+static uint64_t sites_keep(uint16_t device_plus_one, uint64_t *ret_count)
+{
+	uint64_t none = 0, first = VC_SPACE_NONE;
+	unsigned count;
+
+	*ret_count = 0;
+	if (!vc_swap_if(&largest.taken, &none, 1)) {
+		vc_store_count(VC_COUNTER_FAILURES_LOST);
+		return 0;
+	}
+	count = vc_sites_largest(device_plus_one, largest.total, VC_FAILURE_SITES_MAX);
+	if (count)
+		first = vc_space_append(VC_REC_FAILURE_SITES, count);
+	for (unsigned i = 0; first != VC_SPACE_NONE && i < count; i++) {
+		struct vc_failure_site_row image = {
+			.site = largest.total[i].row,
+			.bytes = largest.total[i].bytes,
+			.count = largest.total[i].count,
+		};
+
+		words_publish(vc_space_at(VC_REC_FAILURE_SITES, first + i),
+			      (const uint64_t *)&image, sizeof(image) / 8, first + i);
+	}
+	vc_put_release(&largest.taken, 0);
+	if (first == VC_SPACE_NONE) {
+		if (count)
+			vc_store_count(VC_COUNTER_FAILURES_LOST);
+		return 0;
+	}
+	*ret_count = count;
+	return first;
+}
+
+uint32_t vc_store_failure(const struct vc_failure *failure)
+{
+	struct vc_failure_row image = {
+		.step = failure->step,
+		.requested = failure->requested,
+		.free_plus_one = failure->free_plus_one,
+		.total = failure->total,
+		.call_name = failure->call_name,
+		.result = failure->result,
+		.phase = failure->phase,
+		.thread = failure->thread,
+		.stack = failure->stack,
+		.python = failure->python,
+		.device_plus_one = failure->device_plus_one,
+	};
+	const size_t words = (sizeof(image) - offsetof(struct vc_failure_row, number)) / 8;
+	struct vc_failure_row *to;
+	struct vc_root *root;
+	uint64_t row;
+
+	if (!vc_store_ready())
+		return UINT32_MAX;
+	root = vc_space_root();
+	image.freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
+	image.number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
+	image.time = vc_store_time();
+	if (failure->device_plus_one)
+		image.live = vc_store_device_live(failure->device_plus_one - 1u);
+	row = vc_space_append(VC_REC_FAILURES, 1);
+	if (row >= UINT32_MAX) {
+		vc_store_count(VC_COUNTER_FAILURES_LOST);
+		return UINT32_MAX;
+	}
+	image.first_site = sites_keep(failure->device_plus_one, &image.sites);
+	to = vc_space_at(VC_REC_FAILURES, row);
+	vc_put(&to->outcome, vc_word(VC_FAILURE_OPEN));
+	vc_put_words(&to->number, &image.number, words);
+	vc_put_release(&to->check, vc_check_words(&image.number, words, row));
+	return (uint32_t)row;
+}
+
+void vc_store_failure_outcome(uint32_t row, enum vc_failure_outcome outcome)
+{
+	struct vc_failure_row *failure;
+
+	if (row == UINT32_MAX || !vc_store_ready())
+		return;
+	failure = vc_space_at(VC_REC_FAILURES, row);
+	if (failure)
+		vc_put_release(&failure->outcome, vc_word(outcome));
+}

@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/space.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "capture/inside/atomic.h"
+#include "capture/inside/budget.h"
+#include "capture/inside/system.h"
+#include "formats/error.h"
+
+#define VC_PAGE 4096u
+#define VC_TABLE_CHUNKS 512
+/* Records and freed entries leave this share of the budget to sites, stacks and the like. */
+#define VC_SHARE_OF_SMALL_TABLES 8
+/* Descriptors the host is not likely to hand out next or to look at. */
+#define VC_HIGH_DESCRIPTOR 1000
+
+/* Name, bytes of an item, log2 of the items of the first chunk, doublings; most needed first. */
+#define VC_SPACE_TABLES(X)                                                                         \
+	X(SITES, sizeof(struct vc_site), 7, 7)                                                     \
+	X(RECORDS, sizeof(struct vc_record), 7, 7)                                                 \
+	X(STACKS, 8, 11, 8)                                                                        \
+	X(STRINGS, 8, 11, 8)                                                                       \
+	X(MODULES, sizeof(struct vc_module_row), 7, 4)                                             \
+	X(MOMENTS, sizeof(struct vc_moment_row), 5, 6)                                             \
+	X(FREED, sizeof(struct vc_freed), 7, 7)                                                    \
+	X(THREADS, sizeof(struct vc_thread_row), 8, 6)                                             \
+	X(FAILURES, sizeof(struct vc_failure_row), 5, 6)                                           \
+	X(FAILURE_SITES, sizeof(struct vc_failure_site_row), 7, 6)                                 \
+	X(ENVIRONMENT, sizeof(struct vc_environment_row), 8, 4)
+
+static const struct vc_table_shape {
+	uint16_t item;
+	uint8_t base; /* log2 of the items of chunk 0 */
+	uint8_t doublings;
+} shape[VC_REC_TABLES] = {
+#define VC_SHAPE(name, item, base, doublings) [VC_REC_##name] = {item, base, doublings},
+	VC_SPACE_TABLES(VC_SHAPE)
+#undef VC_SHAPE
+};
+
+static const uint8_t table_order[] = {
+#define VC_ORDER(name, item, base, doublings) VC_REC_##name,
+	VC_SPACE_TABLES(VC_ORDER)
+#undef VC_ORDER
+};
+
+/* A chunk that some thread is busy making. */
+#define VC_BUSY ((char *)1)
+
+struct vc_table_space {
+	char *chunk[VC_TABLE_CHUNKS]; /* NULL, VC_BUSY, or where it is mapped */
+	uint64_t full;                /* the system or the budget refused: only the agent asks again */
+};
+
+static struct vc_space {
+	struct vc_root *root;
+	uint64_t budget;
+	int held;                     /* descriptor of a memfd, else -1 */
+	uint64_t device, inode;       /* of the file */
+	/* first mapping: what chunks may still be taken from; used by vc_space_create alone */
+	uint64_t first_next, first_end;
+	struct vc_table_space table[VC_REC_TABLES];
+	uint32_t *link[VC_TABLE_CHUNKS]; /* beside the chunks of records */
+	char path[sizeof(((struct vc_anchor *)0)->path)];
+} space = {.held = -1};
+
+/* ---- numbers to places ---- */
+
+struct vc_place {
+	uint64_t chunk, first, count;
+};
+
+static void chunk_place(enum vc_recording_table table, uint64_t chunk, struct vc_place *ret)
+{
+	const struct vc_table_shape *s = &shape[table];
+	uint64_t doublings = s->doublings;
+
+	ret->chunk = chunk;
+	if (chunk <= doublings) {
+		ret->first = ((UINT64_C(1) << chunk) - 1) << s->base;
+		ret->count = UINT64_C(1) << (chunk + s->base);
+	} else {
+		ret->first = ((UINT64_C(2) << doublings) - 1 +
+			      ((chunk - doublings - 1) << doublings)) << s->base;
+		ret->count = UINT64_C(1) << (doublings + s->base);
+	}
+}
+
+static uint64_t chunk_of(enum vc_recording_table table, uint64_t number)
+{
+	const struct vc_table_shape *s = &shape[table];
+	uint64_t q = number >> s->base, doubled = (UINT64_C(2) << s->doublings) - 1;
+
+	if (q < doubled)
+		return 63 - (uint64_t)__builtin_clzll(q + 1);
+	return s->doublings + 1 + ((q - doubled) >> s->doublings);
+}
+
+static uint64_t chunk_bytes(enum vc_recording_table table, const struct vc_place *place)
+{
+	return (place->count * shape[table].item + VC_PAGE - 1) & ~(uint64_t)(VC_PAGE - 1);
+}
+
+static char *chunk_address(enum vc_recording_table table, uint64_t chunk)
+{
+	if (chunk >= VC_TABLE_CHUNKS)
+		return NULL;
+	return __atomic_load_n(&space.table[table].chunk[chunk], __ATOMIC_ACQUIRE);
+}
+
+void *vc_space_at(enum vc_recording_table table, uint64_t number)
+{
+	struct vc_place place;
+	char *address;
+
+	chunk_place(table, chunk_of(table, number), &place);
+	address = chunk_address(table, place.chunk);
+	if (!address || address == VC_BUSY)
+		return NULL;
+	return address + (number - place.first) * shape[table].item;
+}
+
+uint32_t *vc_space_link(uint64_t record)
+{
+	struct vc_place place;
+
+	chunk_place(VC_REC_RECORDS, chunk_of(VC_REC_RECORDS, record), &place);
+	if (place.chunk >= VC_TABLE_CHUNKS || !space.link[place.chunk])
+		return NULL;
+	return space.link[place.chunk] + (record - place.first);
+}
+
+/* Chunks there are without a gap. */
+static uint64_t chunks_ready(enum vc_recording_table table)
+{
+	uint64_t chunk = 0;
+	const char *address;
+
+	while ((address = chunk_address(table, chunk)) && address != VC_BUSY)
+		chunk++;
+	return chunk;
+}
+
+uint64_t vc_space_room(enum vc_recording_table table)
+{
+	struct vc_place place;
+
+	chunk_place(table, chunks_ready(table), &place);
+	return place.first;
+}
+
+uint64_t vc_space_bytes(enum vc_recording_table table)
+{
+	return vc_space_room(table) * shape[table].item;
+}
+
+uint64_t vc_space_used(enum vc_recording_table table)
+{
+	return vc_word_value(vc_get(&space.root->used[table]));
+}
+
+/* ---- storage ---- */
+
+void *vc_space_private(size_t bytes)
+{
+	void *address = vc_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (vc_sys_failed(address))
+		return NULL;
+	vc_sys_madvise(address, bytes, MADV_DONTFORK);
+	vc_sys_madvise(address, bytes, MADV_DONTDUMP);
+	return address;
+}
+
+static bool within_file_limit(uint64_t end)
+{
+	struct rlimit limit;
+
+	if (vc_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) < 0)
+		return true;
+	return limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur;
+}
+
+static bool is_our_file(int descriptor)
+{
+	struct stat facts;
+
+	return vc_syscall(SYS_fstat, descriptor, (long)&facts, 0, 0, 0, 0) == 0 &&
+	       facts.st_dev == space.device && facts.st_ino == space.inode;
+}
+
+/*
+ * The file is opened anew for each growth, so that the host's table of descriptors stays as it is;
+ * only a memfd, which has no name, is held. What is opened is checked: the host may have closed the
+ * one or changed its root folder under the other.
+ */
+static int file_open(void)
+{
+	int descriptor = space.held;
+
+	if (descriptor < 0)
+		descriptor = vc_sys_open(space.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+	if (descriptor < 0)
+		return descriptor;
+	if (is_our_file(descriptor))
+		return descriptor;
+	if (descriptor != space.held)
+		vc_sys_close(descriptor);
+	return -EBADF;
+}
+
+static void file_close(int descriptor)
+{
+	if (descriptor != space.held)
+		vc_sys_close(descriptor);
+}
+
+/* For file systems without fallocate. */
+static int write_zeroes(int descriptor, uint64_t offset, uint64_t bytes)
+{
+	static const char zeroes[VC_PAGE];
+
+	for (uint64_t done = 0; done < bytes;) {
+		long wrote = vc_sys_pwrite(descriptor, zeroes, VC_PAGE, offset + done);
+
+		if (wrote == -EINTR)
+			continue;
+		if (wrote != VC_PAGE)
+			return wrote < 0 ? (int)wrote : -ENOSPC;
+		done += VC_PAGE;
+	}
+	return 0;
+}
+
+/* Gives a range of the file its storage. All signals are blocked. */
+static int file_store(int descriptor, uint64_t offset, uint64_t bytes)
+{
+	long result;
+	int tries = 0;
+
+	if (!within_file_limit(offset + bytes))
+		return -EFBIG;
+	do {
+		result = vc_syscall(SYS_fallocate, descriptor, 0, (long)offset, (long)bytes, 0, 0);
+	} while (result == -EINTR && ++tries < 100);
+	if (result == -EOPNOTSUPP)
+		result = write_zeroes(descriptor, offset, bytes);
+	if (result == -EFBIG) {
+		/* The limit was lowered just now: the signal it raised is not for the host. */
+		static const struct timespec now;
+		uint64_t set = UINT64_C(1) << (SIGXFSZ - 1);
+
+		vc_syscall(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof(set), 0, 0);
+	}
+	return (int)result;
+}
+
+/*
+ * Maps a range after it got its storage. The addresses are taken first, so that a limit on them
+ * shows before the file grows.
+ */
+static char *file_map(uint64_t offset, uint64_t bytes)
+{
+	char *address = vc_sys_mmap(NULL, bytes, PROT_NONE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *mapped;
+	int descriptor;
+
+	if (vc_sys_failed(address))
+		return NULL;
+	descriptor = file_open();
+	if (descriptor < 0)
+		goto out_unmap;
+	if (file_store(descriptor, offset, bytes) < 0)
+		goto out_close;
+	mapped = vc_sys_mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			     descriptor, offset);
+	if (vc_sys_failed(mapped))
+		goto out_close;
+	vc_sys_madvise(address, bytes, MADV_DONTFORK);
+	file_close(descriptor);
+	return address;
+
+out_close:
+	file_close(descriptor);
+out_unmap:
+	vc_sys_munmap(address, bytes);
+	return NULL;
+}
+
+/* Takes the next `bytes` of the file; VC_SPACE_NONE: over the budget. */
+static uint64_t range_take(enum vc_recording_table table, uint64_t bytes)
+{
+	uint64_t limit = space.budget, old = vc_get(&space.root->file_bytes), offset;
+
+	if (table == VC_REC_RECORDS || table == VC_REC_FREED)
+		limit -= limit / VC_SHARE_OF_SMALL_TABLES;
+	do {
+		offset = vc_word_value(old);
+		if (offset + bytes > limit)
+			return VC_SPACE_NONE;
+	} while (!vc_swap_if(&space.root->file_bytes, &old, vc_word(offset + bytes)));
+	return offset;
+}
+
+static void range_return(uint64_t offset, uint64_t bytes)
+{
+	uint64_t old = vc_word(offset + bytes);
+
+	/* Where another range was taken since, this one stays a hole that nothing points to. */
+	vc_swap_if(&space.root->file_bytes, &old, vc_word(offset));
+}
+
+/* ---- chunks ---- */
+
+static bool directory_add(enum vc_recording_table table, const struct vc_place *place,
+			  uint64_t offset, uint64_t bytes, const char *address)
+{
+	struct vc_chunk chunk = {
+		.table = table,
+		.first = place->first,
+		.count = place->count,
+		.offset = offset,
+		.bytes = bytes,
+		.address = (uint64_t)(uintptr_t)address,
+	};
+	uint64_t old = vc_get(&space.root->chunks), index;
+	struct vc_chunk *to;
+
+	do {
+		index = vc_word_value(old);
+		if (index >= VC_ROOT_CHUNKS)
+			return false;
+	} while (!vc_swap_if(&space.root->chunks, &old, vc_word(index + 1)));
+	to = &space.root->chunk[index];
+	vc_put_words((uint64_t *)to, (const uint64_t *)&chunk, 7);
+	vc_put_release(&to->check, vc_check_words((const uint64_t *)&chunk, 7, index));
+	return true;
+}
+
+/* Storage and mapping of a chunk: from the first mapping while there is some, else of its own. */
+static char *chunk_storage(enum vc_recording_table table, uint64_t bytes, uint64_t *ret_offset)
+{
+	char *address;
+
+	if (space.first_end - space.first_next >= bytes) {
+		*ret_offset = space.first_next;
+		space.first_next += bytes;
+		return (char *)space.root + *ret_offset;
+	}
+	*ret_offset = range_take(table, bytes);
+	if (*ret_offset == VC_SPACE_NONE)
+		return NULL;
+	address = file_map(*ret_offset, bytes);
+	if (!address)
+		range_return(*ret_offset, bytes);
+	return address;
+}
+
+static char *chunk_make(enum vc_recording_table table, const struct vc_place *place)
+{
+	uint64_t bytes = chunk_bytes(table, place), offset;
+	uint32_t *link = NULL;
+	char *address;
+
+	if (vc_word_value(vc_get(&space.root->chunks)) >= VC_ROOT_CHUNKS)
+		return NULL;
+	if (table == VC_REC_RECORDS) {
+		link = space.link[place->chunk];
+		if (!link)
+			link = vc_space_private(place->count * sizeof(*link));
+		if (!link)
+			return NULL;
+		space.link[place->chunk] = link;
+	}
+	address = chunk_storage(table, bytes, &offset);
+	if (!address || !directory_add(table, place, offset, bytes, address))
+		return NULL;
+	return address;
+}
+
+enum chunk_result { CHUNK_READY, CHUNK_BUSY, CHUNK_NONE };
+
+static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chunk, bool again)
+{
+	struct vc_table_space *t = &space.table[table];
+	uint64_t all = UINT64_MAX, before = 0;
+	enum chunk_result result = CHUNK_READY;
+	struct vc_place place;
+	char *address = NULL;
+
+	if (chunk >= VC_TABLE_CHUNKS || (!again && vc_get(&t->full)))
+		return CHUNK_NONE;
+	/* A handler must not find its own thread busy here, nor cut the calls below short. */
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
+	if (!__atomic_compare_exchange_n(&t->chunk[chunk], &address, VC_BUSY, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+		result = address == VC_BUSY ? CHUNK_BUSY : CHUNK_READY;
+		goto out;
+	}
+	chunk_place(table, chunk, &place);
+	address = chunk_make(table, &place);
+	__atomic_store_n(&t->chunk[chunk], address, __ATOMIC_RELEASE);
+	vc_put(&t->full, !address);
+	if (!address) {
+		vc_store_count(VC_COUNTER_GROWTH_FAILED);
+		result = CHUNK_NONE;
+	}
+out:
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
+	return result;
+}
+
+bool vc_space_grow(enum vc_recording_table table, bool again)
+{
+	return chunk_grow(table, chunks_ready(table), again) == CHUNK_READY;
+}
+
+bool vc_space_grow_ahead(enum vc_recording_table table)
+{
+	uint64_t ready = chunks_ready(table), used = vc_space_used(table);
+	struct vc_place last;
+
+	chunk_place(table, ready ? ready - 1 : 0, &last);
+	/* The last chunk is half of all, or as much as is ever added at once. */
+	if (ready && used + last.count <= last.first + last.count)
+		return false;
+	return vc_space_grow(table, true);
+}
+
+/* The chunk that `number` lies in is not there: makes it, or one behind it. */
+static bool append_grow(enum vc_recording_table table, uint64_t old_word, uint64_t chunk)
+{
+	for (uint64_t next = chunk; next < chunk + 4; next++) {
+		struct vc_place place;
+
+		switch (chunk_grow(table, next, false)) {
+		case CHUNK_NONE:
+			return false;
+		case CHUNK_BUSY:
+			continue;
+		case CHUNK_READY:
+			chunk_place(table, next, &place);
+			if (next > chunk)
+				vc_swap_if(&space.root->used[table], &old_word,
+					   vc_word(place.first));
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t vc_space_append(enum vc_recording_table table, uint64_t items)
+{
+	uint64_t *used = &space.root->used[table], old = vc_get(used);
+
+	if (items > UINT64_C(1) << shape[table].base)
+		return VC_SPACE_NONE;
+	for (;;) {
+		uint64_t number = vc_word_value(old);
+		struct vc_place place;
+		char *address;
+
+		chunk_place(table, chunk_of(table, number), &place);
+		if (number + items > place.first + place.count) {
+			vc_swap_if(used, &old, vc_word(place.first + place.count));
+			old = vc_get(used);
+			continue;
+		}
+		address = chunk_address(table, place.chunk);
+		if (!address || address == VC_BUSY) {
+			if (!append_grow(table, old, place.chunk))
+				return VC_SPACE_NONE;
+			old = vc_get(used);
+			continue;
+		}
+		if (vc_swap_if(used, &old, vc_word(number + items)))
+			return number;
+	}
+}
+
+/* ---- the file ---- */
+
+static int path_make(const struct vc_store_options *options)
+{
+	const char *part[4] = {options->directory, "/", options->name, NULL};
+	size_t length = 0;
+
+	space.path[0] = '\0';
+	if (options->directory[0] != '/') {
+		/* The host may change its folder, and the name is needed again. */
+		long got = vc_syscall(SYS_getcwd, (long)space.path, sizeof(space.path), 0, 0, 0, 0);
+
+		if (got <= 0 || space.path[0] != '/')
+			return VC_E_NOT_FOUND;
+		length = (size_t)got - 1;
+		if (length + 1 >= sizeof(space.path))
+			return VC_E_LIMIT;
+		space.path[length++] = '/';
+	}
+	for (int i = 0; part[i]; i++) {
+		size_t add = strlen(part[i]);
+
+		if (length + add + 1 > sizeof(space.path))
+			return VC_E_LIMIT;
+		memcpy(space.path + length, part[i], add);
+		length += add;
+	}
+	space.path[length] = '\0';
+	return 0;
+}
+
+static int error_of(long result)
+{
+	switch (-result) {
+	case EEXIST:
+		return VC_E_EXISTS;
+	case ENOENT:
+	case ENOTDIR:
+		return VC_E_NOT_FOUND;
+	case EACCES:
+	case EPERM:
+	case EROFS:
+		return VC_E_PERMISSION;
+	case ENOMEM:
+	case ENOSPC:
+		return VC_E_NO_MEMORY;
+	case EFBIG:
+		return VC_E_LIMIT;
+	default:
+		return VC_E_IO;
+	}
+}
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+static int memory_file(const char *name)
+{
+	const char *label = name && name[0] ? name : "vramcore";
+	long descriptor, high;
+
+	descriptor = vc_syscall(SYS_memfd_create, (long)label, MFD_CLOEXEC | MFD_NOEXEC_SEAL, 0, 0,
+				0, 0);
+	if (descriptor == -EINVAL)
+		descriptor = vc_syscall(SYS_memfd_create, (long)label, MFD_CLOEXEC, 0, 0, 0, 0);
+	if (descriptor < 0)
+		return (int)descriptor;
+	high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, VC_HIGH_DESCRIPTOR, 0, 0, 0);
+	if (high < 0)
+		high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 100, 0, 0, 0);
+	if (high < 0)
+		high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+	if (high < 0) {
+		vc_sys_close((int)descriptor);
+		return (int)high;
+	}
+	space.held = (int)high;
+	return (int)descriptor;
+}
+
+static int file_make(const struct vc_store_options *options, int *ret_descriptor)
+{
+	struct stat facts;
+	int descriptor, error;
+
+	if (options->directory && !options->in_core) {
+		error = path_make(options);
+		if (error < 0)
+			return error;
+		descriptor = vc_sys_open(space.path,
+					 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+		if (descriptor < 0) {
+			space.path[0] = '\0';
+			return error_of(descriptor);
+		}
+		/* The mode above is less the host's umask. */
+		vc_syscall(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
+	} else {
+		descriptor = memory_file(options->name);
+		if (descriptor < 0)
+			return error_of(descriptor);
+	}
+	if (vc_syscall(SYS_fstat, descriptor, (long)&facts, 0, 0, 0, 0) < 0) {
+		vc_sys_close(descriptor);
+		return VC_E_IO;
+	}
+	space.device = facts.st_dev;
+	space.inode = facts.st_ino;
+	*ret_descriptor = descriptor;
+	return 0;
+}
+
+/* The root and, where there is room for them, the first chunks: one range, one mapping. */
+static int root_map(int descriptor)
+{
+	uint64_t all = UINT64_MAX, before = 0, bytes = VC_ROOT_BYTES;
+	struct vc_place place;
+	void *address;
+	int result;
+
+	for (size_t i = 0; i < sizeof(table_order); i++) {
+		chunk_place(table_order[i], 0, &place);
+		bytes += chunk_bytes(table_order[i], &place);
+	}
+	if (bytes > space.budget)
+		bytes = VC_ROOT_BYTES;
+	if (bytes > space.budget)
+		return VC_E_LIMIT;
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
+	result = file_store(descriptor, 0, bytes);
+	if (result < 0 && bytes > VC_ROOT_BYTES) {
+		bytes = VC_ROOT_BYTES;
+		result = file_store(descriptor, 0, bytes);
+	}
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
+	if (result < 0)
+		return error_of(result);
+	address = vc_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+	if (vc_sys_failed(address))
+		return VC_E_NO_MEMORY;
+	vc_sys_madvise(address, bytes, MADV_DONTFORK);
+	space.root = address;
+	space.first_next = VC_ROOT_BYTES;
+	space.first_end = bytes;
+	return 0;
+}
+
+int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
+{
+	int descriptor, error = file_make(options, &descriptor);
+
+	if (error < 0)
+		return error;
+	space.budget = vc_budget(descriptor, options->budget);
+	error = root_map(descriptor);
+	if (error < 0) {
+		vc_sys_close(descriptor);
+		vc_space_unlink();
+		vc_space_forget();
+		return error;
+	}
+	vc_put(&space.root->file_bytes, vc_word(space.first_end));
+	/* Units 0 of stacks and strings stand for none. */
+	vc_put(&space.root->used[VC_REC_STACKS], vc_word(1));
+	vc_put(&space.root->used[VC_REC_STRINGS], vc_word(1));
+	for (size_t i = 0; i < sizeof(table_order); i++)
+		vc_space_grow(table_order[i], true);
+	space.first_next = space.first_end;
+	*ret_descriptor = descriptor;
+	return 0;
+}
+
+struct vc_root *vc_space_root(void)
+{
+	return space.root;
+}
+
+const char *vc_space_path(void)
+{
+	return space.path;
+}
+
+uint64_t vc_space_budget(void)
+{
+	return space.budget;
+}
+
+void vc_space_unlink(void)
+{
+	if (space.path[0])
+		vc_sys_unlink(space.path);
+}
+
+void vc_space_forget(void)
+{
+	/* Of a memfd: a descriptor that the host put there since is not ours to close. */
+	if (space.held >= 0 && is_our_file(space.held))
+		vc_sys_close(space.held);
+	memset(&space, 0, sizeof(space));
+	space.held = -1;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/thread.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "capture/inside/atomic.h"
+#include "capture/inside/store.h"
+#include "capture/inside/system.h"
+
+#define VC_PAGE 4096u
+/* Owners looked at before a new block is made. */
+#define VC_PROBES 16
+
+_Static_assert(sizeof(struct vc_thread_local) <= 64, "thread-local storage of a preloaded library");
+_Static_assert(sizeof(struct vc_thread) <= VC_PAGE, "the head of a block is one page");
+_Static_assert(VC_THREAD_UNWIND_BYTES % VC_PAGE == 0, "whole pages, so that they can be emptied");
+
+__thread struct vc_thread_local vc_thread_local;
+
+/* All blocks ever made, newest first: a list that only grows. */
+static struct vc_thread *blocks;
+static struct vc_thread *next_probe;
+
+static struct vc_thread *block_next(struct vc_thread *block)
+{
+	return __atomic_load_n(&block->next, __ATOMIC_ACQUIRE);
+}
+
+/* A block taken over is as empty as a new one; its pages go back to the system meanwhile. */
+static struct vc_thread *block_adopt(struct vc_thread *block)
+{
+	vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED);
+	return block;
+}
+
+static bool block_take(struct vc_thread *block, uint32_t owner, uint32_t thread)
+{
+	return __atomic_compare_exchange_n(&block->owner, &owner, thread, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+/* The block of a thread that ended: with this thread's own id, given up, or of an id that is gone. */
+static struct vc_thread *block_reuse(uint32_t thread)
+{
+	struct vc_thread *first = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE), *block;
+	int pid = vc_sys_getpid();
+
+	for (block = first; block; block = block_next(block)) {
+		uint32_t owner = __atomic_load_n(&block->owner, __ATOMIC_RELAXED);
+
+		if ((owner == thread || owner == 0) && block_take(block, owner, thread))
+			return block_adopt(block);
+	}
+	block = __atomic_load_n(&next_probe, __ATOMIC_ACQUIRE);
+	for (int probe = 0; first && probe < VC_PROBES; probe++) {
+		uint32_t owner;
+
+		if (!block)
+			block = first;
+		owner = __atomic_load_n(&block->owner, __ATOMIC_RELAXED);
+		if (owner && vc_syscall(SYS_tgkill, pid, owner, 0, 0, 0, 0) == -ESRCH &&
+		    block_take(block, owner, thread))
+			return block_adopt(block);
+		block = block_next(block);
+		__atomic_store_n(&next_probe, block, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static struct vc_thread *block_make(uint32_t thread)
+{
+	struct vc_thread *block, *first;
+
+	block = vc_sys_mmap(NULL, VC_PAGE + VC_THREAD_UNWIND_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (vc_sys_failed(block))
+		return NULL;
+	vc_sys_madvise(block, VC_PAGE + VC_THREAD_UNWIND_BYTES, MADV_DONTDUMP);
+	block->owner = thread;
+	first = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
+	do {
+		block->next = first;
+	} while (!__atomic_compare_exchange_n(&blocks, &first, block, false, __ATOMIC_SEQ_CST,
+					      __ATOMIC_ACQUIRE));
+	return block;
+}
+
+struct vc_thread *vc_thread_block(void)
+{
+	struct vc_thread_local *local = &vc_thread_local;
+
+	if (local->block)
+		return local->block;
+	if (!local->id)
+		local->id = (uint32_t)vc_sys_gettid();
+	/* A handler between the two finds no block and makes one of its own: it is kept, not lost. */
+	local->block = block_reuse(local->id);
+	if (!local->block)
+		local->block = block_make(local->id);
+	if (!local->block)
+		vc_store_count(VC_COUNTER_THREADS_LOST);
+	return local->block;
+}
+
+void *vc_thread_unwind(struct vc_thread *block)
+{
+	return (char *)block + VC_PAGE;
+}
+
+void vc_thread_forget(void)
+{
+	struct vc_thread_local *local = &vc_thread_local;
+	uint32_t thread = (uint32_t)vc_sys_gettid();
+
+	for (struct vc_thread *block = blocks; block; block = block->next)
+		block->owner = block == local->block ? thread : 0;
+	next_probe = NULL;
+	local->id = thread;
+}
