@@ -51,10 +51,8 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 	image.moment = text_id(moment->moment);
 	memcpy(image.device_free, moment->device_free_plus_one, sizeof(image.device_free));
 	row = vc_space_append(VC_REC_MOMENTS, 1);
-	if (row >= UINT32_MAX) {
-		vc_store_count(VC_COUNTER_TRIGGERS_LOST);
+	if (row >= UINT32_MAX)
 		return UINT32_MAX;
-	}
 	words_publish(vc_space_at(VC_REC_MOMENTS, row), (const uint64_t *)&image, sizeof(image) / 8,
 		      row);
 	return (uint32_t)row;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -636,7 +637,7 @@ static int root_map(int descriptor)
 
 int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 {
-	int descriptor, error = file_make(options, &descriptor);
+	int descriptor = -1, error = file_make(options, &descriptor);
 
 	if (error < 0)
 		return error;

@@ -15,7 +15,11 @@
 #include "capture/inside/thread.h"
 #include "formats/error.h"
 
+#if defined(__x86_64__)
+#define VC_LARGEST_PAGE 4096
+#else
 #define VC_LARGEST_PAGE 65536
+#endif
 
 /*
  * One page of private memory that the kernel empties in every child that gets a copy of the process's
@@ -221,8 +225,8 @@ int vc_store_start(const struct vc_store_options *options, int *ret_descriptor)
 		vc_put_release(&own.ready, 2);
 	early_counters_add();
 	if (ret_descriptor)
-		*ret_descriptor = options->directory && !options->in_core ? -1 : descriptor;
-	if (!ret_descriptor || *ret_descriptor < 0)
+		*ret_descriptor = descriptor;
+	else
 		vc_sys_close(descriptor);
 	return 0;
 }

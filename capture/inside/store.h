@@ -33,10 +33,10 @@ struct vc_store_options {
 
 /**
  * Creates the recording (root, first chunks; at most 1 MiB) and publishes the anchor. On failure
- * nothing is recorded and the process goes on. The descriptor of a memfd is given to the caller
- * (who closes it; the store holds another, close-on-exec, to grow it by), -1 for a file with a name,
- * which is opened anew to grow. ret_descriptor may be NULL. Called once a process (and once in each
- * forked child, after vc_store_forget), by one thread. CTX: first hook of a process.
+ * nothing is recorded and the process goes on. A descriptor of the file is given to the caller, who
+ * closes it (NULL: none wanted). The store opens a file anew to grow it; for a memfd, which has no
+ * name, it holds a descriptor with a high number. Called once a process (and once in each forked
+ * child, after vc_store_forget), by one thread. CTX: first hook of a process.
  */
 int vc_store_start(const struct vc_store_options *options, int *ret_descriptor);
 /**
@@ -151,7 +151,10 @@ struct vc_moment {
 	uint64_t failure_plus_one;
 	uint64_t device_free_plus_one[8];
 };
-/** Takes a moment: reads the counter and keeps it. Gives its row; UINT32_MAX when there is no room. */
+/**
+ * Takes a moment: reads the counter and keeps it. Gives its row; UINT32_MAX when there is no room
+ * (the caller counts it: a trigger that nothing is left of).
+ */
 uint32_t vc_store_moment(const struct vc_moment *moment);
 
 struct vc_failure {
@@ -161,7 +164,7 @@ struct vc_failure {
 };
 /**
  * Keeps a failed allocation with the largest sites of its device (at most 64) as they are now.
- * Gives its row; UINT32_MAX when there is no room.
+ * Gives its row; UINT32_MAX when there is no room (counted).
  */
 uint32_t vc_store_failure(const struct vc_failure *failure);
 void vc_store_failure_outcome(uint32_t row, enum vc_failure_outcome outcome);

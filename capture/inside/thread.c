@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct vc_thread_local) <= 64, "thread-local storage of a 
 _Static_assert(sizeof(struct vc_thread) <= VC_PAGE, "the head of a block is one page");
 _Static_assert(VC_THREAD_UNWIND_BYTES % VC_PAGE == 0, "whole pages, so that they can be emptied");
 
-__thread struct vc_thread_local vc_thread_local;
+__thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 
 /* All blocks ever made, newest first: a list that only grows. */
 static struct vc_thread *blocks;
