@@ -60,8 +60,8 @@ struct kept {
 	uint16_t module[MAX];
 	uint16_t first_word[MAX + 1];
 	bool needs_fp[MAX]; /* this frame or one further out */
-	uintptr_t word_at[MAX * 3];
-	uintptr_t word[MAX * 3];
+	uintptr_t word_at[MAX * 3 + 1];
+	uintptr_t word[MAX * 3 + 1];
 };
 
 struct vc_unwind_state {
@@ -182,8 +182,14 @@ static __attribute__((noinline)) struct cached decode(struct walk *w, struct cac
 		forget(state, generation);
 		w->stale = true;
 	}
-	if (module)
-		set[state->next_way++ % WAYS] = entry;
+	if (module) {
+		unsigned int way = 0;
+
+		/* The first ways first: then most lookups end at the first, which is predictable. */
+		while (way < WAYS && set[way].place)
+			way++;
+		set[way < WAYS ? way : state->next_way++ % WAYS] = entry;
+	}
 	return entry;
 }
 
@@ -318,6 +324,9 @@ static inline bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct 
 	bool first = w->count == 0 || w->exact;
 	uintptr_t cfa;
 	uintptr_t at;
+	uintptr_t sure;
+	uintptr_t fp;
+	bool saved;
 
 	w->end = VC_STACK_OUTSIDE;
 	if (LIKELY(rule.kind == VC_CFI_SP)) {
@@ -345,6 +354,7 @@ static inline bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct 
 			return false;
 		}
 		w->pc = w->link;
+		sure = w->sp;
 	} else {
 		at = cfa + (uintptr_t)(rule.ra * 8);
 		if (UNLIKELY(!readable(w, at)))
@@ -352,17 +362,19 @@ static inline bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct 
 		s->ra_at = at;
 		s->ra_word = word_at(at);
 		w->pc = strip(s->ra_word);
+		sure = at;
 	}
-	if (rule.fp_kind == VC_CFI_FP_SAME) {
-		s->keeps_fp = true;
-	} else {
-		at = (rule.fp_kind == VC_CFI_FP_AT_CFA ? cfa : w->fp) + (uintptr_t)(rule.fp * 8);
-		if (UNLIKELY(!readable(w, at)))
-			return false;
-		s->fp_at = at;
-		s->fp_word = word_at(at);
-		w->fp = s->fp_word;
-	}
+	/* Whether the frame pointer was saved is not predictable either: one read, no branch. */
+	saved = rule.fp_kind != VC_CFI_FP_SAME;
+	at = (rule.fp_kind == VC_CFI_FP_AT_FP ? w->fp : cfa) + (uintptr_t)(rule.fp * 8);
+	at = saved ? at : sure;
+	if (UNLIKELY(!readable(w, at)))
+		return false;
+	fp = word_at(at);
+	s->keeps_fp = !saved;
+	s->fp_at = saved ? at : 0;
+	s->fp_word = fp;
+	w->fp = saved ? fp : w->fp;
 	w->sp = cfa;
 	w->exact = false;
 	return true;
@@ -481,11 +493,13 @@ static void walk(struct walk *w, int32_t k)
 	w->unsure = true;
 }
 
-static inline void keep_word(struct kept *kept, uint16_t *used, uintptr_t at, uintptr_t word)
+/* Without a branch, since nothing predicts which frames save what. */
+static inline uint16_t keep_word(struct kept *kept, uint16_t used, uintptr_t at, uintptr_t word,
+				 bool wanted)
 {
-	kept->word_at[*used] = at;
-	kept->word[*used] = word;
-	(*used)++;
+	kept->word_at[used] = at;
+	kept->word[used] = word;
+	return (uint16_t)(used + wanted);
 }
 
 /* Appends the walk's frames to the part of the kept stack that it joined. */
@@ -510,13 +524,11 @@ static void keep(const struct walk *w)
 		kept->sp[at] = s->sp;
 		kept->fp[at] = s->fp;
 		/* Read from the last to the first: the CFA's word must come before the others. */
-		if (s->fp_at && needs_fp)
-			keep_word(kept, &words, s->fp_at, s->fp_word);
-		if (s->ra_at)
-			keep_word(kept, &words, s->ra_at, s->ra_word);
-		if (s->cfa_at)
-			keep_word(kept, &words, s->cfa_at, s->cfa_word);
-		needs_fp = s->uses_fp || (s->keeps_fp && needs_fp);
+		words = keep_word(kept, words, s->fp_at, s->fp_word, (s->fp_at != 0) & needs_fp);
+		words = keep_word(kept, words, s->ra_at, s->ra_word, s->ra_at != 0);
+		if (UNLIKELY(s->cfa_at))
+			words = keep_word(kept, words, s->cfa_at, s->cfa_word, true);
+		needs_fp = s->uses_fp | (s->keeps_fp & needs_fp);
 		kept->needs_fp[at] = needs_fp;
 		at++;
 		kept->first_word[at] = words;
