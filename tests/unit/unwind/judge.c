@@ -62,10 +62,13 @@ static int same(const struct vc_native_stack *got, const struct listing *want, u
 	/* libgcc ends some stacks with a frame at address 0. */
 	while (count > 0 && want->pc[skip + count - 1] == 0)
 		count--;
-	if (got->end == VC_STACK_LIMIT)
-		count = count < VC_UNWIND_MAX_FRAMES ? count : VC_UNWIND_MAX_FRAMES;
-	else if (got->end != VC_STACK_COMPLETE)
+	if (count > VC_UNWIND_MAX_FRAMES) {
+		count = VC_UNWIND_MAX_FRAMES;
+		if (got->end != VC_STACK_LIMIT)
+			return 0;
+	} else if (count < VC_UNWIND_MAX_FRAMES && got->end != VC_STACK_COMPLETE) {
 		return 0;
+	}
 	if (got->count != count)
 		return 0;
 	for (i = 0; i < count; i++) {

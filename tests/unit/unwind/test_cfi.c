@@ -70,7 +70,7 @@ static uint32_t random_below(uint32_t below)
 
 #if defined(__x86_64__)
 /* A header, a CIE and one FDE written by hand after the DWARF and LSB texts. */
-static const uint8_t by_hand[] = {
+static _Alignas(16) const uint8_t by_hand[] = {
 	1, 0x1b, 0x03, 0x3b,	/* header: version, encodings */
 	16, 0, 0, 0,		/* .eh_frame is 16 bytes after this field */
 	1, 0, 0, 0,		/* one function */
@@ -89,6 +89,39 @@ static const uint8_t by_hand[] = {
 	0, 0, 0,
 	0, 0, 0, 0,		/* end of .eh_frame */
 };
+
+/* The same frame, with the expression that linkers write for procedure linkage tables. */
+static _Alignas(16) const uint8_t linkage_by_hand[] = {
+	1, 0x1b, 0x03, 0x3b, 16, 0, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0, 44, 0, 0, 0,
+	20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b,
+	0x0c, 7, 8, 0x90, 1, 0, 0,
+	28, 0, 0, 0, 28, 0, 0, 0, 0xcc, 0x0f, 0, 0, 64, 0, 0, 0, 0,
+	0x0f, 11,		/* CFA is the value of 11 bytes: */
+	0x77, 8, 0x80, 0,	/* rsp + 8, rip */
+	0x3f, 0x1a, 0x3b, 0x2a,	/* (rip & 15) >= 11 */
+	0x33, 0x24, 0x22,	/* << 3, added */
+	0, 0,
+	0, 0, 0, 0,
+};
+
+static void test_linkage_table_by_hand(void **context)
+{
+	struct vc_cfi_table table = { (uintptr_t)linkage_by_hand,
+				      (uintptr_t)linkage_by_hand + sizeof(linkage_by_hand),
+				      (uintptr_t)linkage_by_hand };
+	uintptr_t function = (uintptr_t)linkage_by_hand + 4096;
+	unsigned int i;
+
+	(void)context;
+	for (i = 0; i < 64; i++) {
+		struct vc_cfi_rule rule;
+
+		assert_true(vc_cfi_rule_at(&table, function + i, &rule));
+		assert_int_equal(rule.kind, VC_CFI_SP);
+		assert_int_equal(rule.cfa * 8, i % 16 >= 11 ? 16 : 8);
+		assert_int_equal(rule.ra * 8, -8);
+	}
+}
 
 static void test_rules_by_hand(void **context)
 {
@@ -198,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #if defined(__x86_64__)
 		cmocka_unit_test(test_rules_by_hand),
+		cmocka_unit_test(test_linkage_table_by_hand),
 #endif
 		cmocka_unit_test(test_coverage),
 		cmocka_unit_test(test_damage),

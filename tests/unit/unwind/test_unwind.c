@@ -103,8 +103,11 @@ static void test_random_chains(void **context)
 }
 
 /*
- * Two frames with variable size whose sizes add up to the same: the frames further in have equal
- * sp and return addresses in both runs, but the outer frame pointer differs between them.
+ * Stacks whose inner frames have equal sp and return addresses, but whose outer frames differ: an
+ * outer frame of variable size, of one of several functions, makes up for the size of the next, or
+ * the next aligns its frame and so takes up the difference. What the other stack left lies
+ * unchanged in the unused part of the outer frame, so that only the frame pointer, or the word that
+ * an aligned frame finds its caller by, tells the two apart.
  */
 static uintptr_t sp_seen[2];
 static unsigned int variant;
@@ -115,36 +118,50 @@ static void note_sp(struct chain *chain)
 	judge_leaf(chain);
 }
 
-static void test_same_place_other_frame_pointer(void **context)
+static void same_place(unsigned int second_kind, unsigned int total)
 {
-	static chain_node *const *const inner[] = { chain_o2_nodes, chain_os_nodes };
+	static chain_node *const *const lists[] = { chain_o2_nodes, chain_os_nodes,
+						    chain_fp_nodes };
 	struct chain chain = { .length = 8 };
-	unsigned int kept = 0;
+	unsigned int same = 0;
 	unsigned int run;
 	unsigned int i;
 
-	(void)context;
-	judge_seed(7);
-	for (run = 0; run < 4000; run++) {
+	for (run = 0; run < 6000; run++) {
 		variant = run & 1;
 		if (!variant) {
-			/* Outer frames, two of complementary size, and some that keep fp or not. */
 			chain.node[0] = chain_o2_nodes[NODE_BUSY];
-			chain.node[1] = chain_o2_nodes[NODE_VARIABLE];
-			chain.node[2] = chain_o2_nodes[NODE_VARIABLE];
+			chain.node[2] = chain_o2_nodes[second_kind];
+			/* Some of the inner frames save the frame pointer, others leave it. */
 			for (i = 3; i < chain.length; i++)
-				chain.node[i] = inner[judge_random(2)][judge_random(2) ? NODE_PLAIN
+				chain.node[i] = lists[judge_random(2)][judge_random(2) ? NODE_PLAIN
 										      : NODE_BUSY];
 		}
+		chain.node[1] = lists[judge_random(3)][NODE_VARIABLE];
 		chain.leaf = note_sp;
-		chain.padding[1] = variant ? 16 * (1 + judge_random(15)) : 0;
-		chain.padding[2] = 256 - chain.padding[1];
+		chain.padding[1] = 16 * (1 + judge_random(15));
+		chain.padding[2] = total ? total + 16 * judge_random(5) - chain.padding[1] : 0;
 		chain_next(&chain, 0);
-		kept += variant && sp_seen[0] == sp_seen[1];
+		same += variant && sp_seen[0] == sp_seen[1];
 	}
 	expect_no_mismatch();
 	/* Else this did not test what it is for. */
-	assert_true(kept > 1000);
+	assert_true(same > 300);
+}
+
+static void test_same_place_other_frame_pointer(void **context)
+{
+	(void)context;
+	judge_seed(7);
+	same_place(NODE_VARIABLE, 512);
+}
+
+static void test_same_place_aligned(void **context)
+{
+	(void)context;
+	judge_seed(8);
+	same_place(NODE_ALIGNED, 0);
+	same_place(NODE_ALIGNED_VARIABLE, 0);
 }
 
 static void test_hash(void **context)
@@ -295,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_random_chains),
 		TEST(test_same_place_other_frame_pointer),
+		TEST(test_same_place_aligned),
 		TEST(test_hash),
 		TEST(test_no_heap_calls),
 		TEST(test_no_system_calls),
@@ -305,6 +323,7 @@ int main(void)
 		TEST(test_limit),
 		TEST(test_jit_frame),
 		TEST(test_state_passed_on),
+		TEST(test_stack_that_grew),
 		TEST(test_module_table),
 		TEST(test_no_unwind_data),
 		TEST(test_swapped_objects),

@@ -11,6 +11,7 @@ void test_small_thread(void **context);
 void test_limit(void **context);
 void test_jit_frame(void **context);
 void test_state_passed_on(void **context);
+void test_stack_that_grew(void **context);
 
 /* test_unwind_modules.c: objects that come, go, lack or damage their unwind data */
 void test_module_table(void **context);

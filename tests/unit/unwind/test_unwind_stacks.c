@@ -210,6 +210,14 @@ static __attribute__((noinline)) void take_as_leaf(struct chain *chain)
 	__asm__ volatile("" : : "r"(chain) : "memory");
 }
 
+/* Looks at every depth, so that each stack is the last one and a little more. */
+static void looking_node(struct chain *chain, unsigned int at)
+{
+	judge_here();
+	chain_next(chain, at);
+	judge_here();
+}
+
 void test_limit(void **context)
 {
 	static struct chain chain;
@@ -231,7 +239,10 @@ void test_limit(void **context)
 	judge_here();
 	chain_next(&chain, 0);
 	assert_true(hash == last.hash);
-	expect_no_mismatch(11);
+	for (i = 0; i < chain.length; i++)
+		chain.node[i] = looking_node;
+	chain_next(&chain, 0);
+	expect_no_mismatch(11 + 2 * chain.length);
 }
 
 /* Code without unwind data that keeps a frame pointer, as a JIT compiler writes it. */
@@ -329,21 +340,86 @@ static void *use_state(void *state)
 
 void test_state_passed_on(void **context)
 {
+	enum { LARGE = 1024 * 1024 };
 	struct vc_unwind_state *state = judge_state_new();
+	char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	struct vc_unwind_counts counts;
 	pthread_attr_t attributes;
 	pthread_t thread;
 	void *good;
-	unsigned int i;
+	size_t size;
+	unsigned int i = 0;
 
 	(void)context;
+	assert_true(memory != MAP_FAILED);
 	pthread_attr_init(&attributes);
-	for (i = 0; i < 12; i++) {
-		pthread_attr_setstacksize(&attributes, (size_t)PTHREAD_STACK_MIN << (i % 8));
+	/* Each stack is the lower half of the one before, and nothing is mapped above it. */
+	for (size = LARGE; size >= LARGE / 8; size /= 2) {
+		pthread_attr_setstack(&attributes, memory, size);
 		assert_int_equal(pthread_create(&thread, &attributes, use_state, state), 0);
 		pthread_join(thread, &good);
 		assert_non_null(good);
+		munmap(memory + size / 2, size / 2);
+		vc_unwind_counts_of(state, &counts);
+		assert_true(counts.range_lookups == ++i);
 	}
 	pthread_attr_destroy(&attributes);
 	assert_non_null(use_state(state));
+	assert_non_null(use_state(state));
+	vc_unwind_counts_of(state, &counts);
+	assert_true(counts.range_lookups == i + 1);
 	judge_state_free(state);
+	munmap(memory, LARGE / 16);
+}
+
+enum { GROWN = 512 * 1024, NOT_YET_GROWN = 64 * 1024 };
+
+static void large_frames(void)
+{
+	struct chain chain = { .leaf = judge_leaf };
+	unsigned int i;
+
+	/* From the top of the grown stack into the part that was there before. */
+	chain.length = (GROWN - NOT_YET_GROWN / 2) / 3100;
+	for (i = 0; i < chain.length; i++)
+		chain.node[i] = chain_o2_nodes[NODE_LARGE];
+	chain_next(&chain, 0);
+}
+
+static void run_fiber(char *memory, size_t size, void (*function)(void))
+{
+	getcontext(&fiber[0]);
+	fiber[0].uc_stack.ss_sp = memory;
+	fiber[0].uc_stack.ss_size = size;
+	fiber[0].uc_link = &home;
+	makecontext(&fiber[0], function, 0);
+	swapcontext(&home, &fiber[0]);
+}
+
+/* A stack lies where a smaller one was whose bounds are still known. On a thread of its own, since
+ * bounds are read again the more rarely the more often that was of no use. */
+static void *stack_that_grew(void *argument)
+{
+	char *memory = mmap(NULL, GROWN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	mprotect(memory, NOT_YET_GROWN, PROT_READ | PROT_WRITE);
+	run_fiber(memory, NOT_YET_GROWN, judge_here);
+	mprotect(memory, GROWN, PROT_READ | PROT_WRITE);
+	run_fiber(memory, GROWN, large_frames);
+	munmap(memory, GROWN);
+	return argument;
+}
+
+void test_stack_that_grew(void **context)
+{
+	pthread_t thread;
+	void *good;
+
+	assert_int_equal(pthread_create(&thread, NULL, stack_that_grew, context), 0);
+	pthread_join(thread, &good);
+	assert_ptr_equal(good, context);
+	expect_no_mismatch(2);
 }
