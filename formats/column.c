@@ -320,7 +320,8 @@ int vc_column_encode(struct vc_column_encoder *encoder, const uint64_t *values, 
 		if (candidates[i] == VC_ENCODING_KEYED_PLANES && !key)
 			continue;
 		encoder->sample.length = encoder->compressed.length = 0;
-		put_encoded(encoder, values, first, sample, &shape, candidates[i], &encoder->sample);
+		put_encoded(encoder, values, first, sample, &shape, candidates[i],
+			    &encoder->sample);
 		bound = ZSTD_compressBound(encoder->sample.length);
 		room = vc_buffer_room(&encoder->compressed, bound);
 		if (!room || encoder->sample.error)

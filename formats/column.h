@@ -26,7 +26,7 @@ enum vc_encoding {
 	VC_ENCODING_DELTA = 4,        /* zig-zag varint of the difference from the row before */
 	VC_ENCODING_DELTA_PLANES = 5, /* such differences as planes */
 	VC_ENCODING_RUNS = 6,         /* length and difference of each run of equal values */
-	VC_ENCODING_KEYED_PLANES = 7, /* difference from the last row with the same key, as planes */
+	VC_ENCODING_KEYED_PLANES = 7, /* difference from the last row of the same key */
 	VC_ENCODING_TEXT = 8,         /* lengths of the strings, then their bytes */
 };
 

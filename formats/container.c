@@ -294,8 +294,8 @@ static int read_identity(const uint8_t *bytes, const struct layout *layout,
 	struct vc_cursor cursor;
 	const uint8_t *text;
 
-	vc_cursor_init(&cursor, bytes + layout->descriptor, layout->front_bytes - layout->descriptor,
-		       layout->descriptor);
+	vc_cursor_init(&cursor, bytes + layout->descriptor,
+		       layout->front_bytes - layout->descriptor, layout->descriptor);
 	if (vc_cursor_bytes(&cursor, NOTE_FILE_BYTES, &text) ||
 	    vc_cursor_u64(&cursor, &front->file_bytes) || vc_cursor_u64(&cursor, &front->time) ||
 	    vc_cursor_u64(&cursor, &front->number) || vc_cursor_u64(&cursor, &front->step) ||
@@ -340,7 +340,8 @@ static int read_sections(const uint8_t *bytes, const struct layout *layout,
 	Elf64_Ehdr elf;
 
 	memcpy(&elf, bytes, sizeof(elf));
-	if (elf.e_shentsize != sizeof(header) || elf.e_shnum > SECTIONS_BEFORE + VC_CONTAINER_SECTIONS_MAX ||
+	if (elf.e_shentsize != sizeof(header) ||
+	    elf.e_shnum > SECTIONS_BEFORE + VC_CONTAINER_SECTIONS_MAX ||
 	    elf.e_shstrndx >= elf.e_shnum || elf.e_shoff > front->front_bytes ||
 	    front->front_bytes - elf.e_shoff < (uint64_t)elf.e_shnum * sizeof(header) ||
 	    layout->hashes_bytes < (uint64_t)elf.e_shnum * NOTE_SECTION_BYTES)

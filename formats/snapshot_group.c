@@ -30,7 +30,7 @@ struct group {
 	uint64_t first, rows;
 	uint32_t columns;
 	struct entry *entries;
-	struct entry *known[KNOWN_COLUMNS]; /* by the column's place in its table; NULL: not there */
+	struct entry *known[KNOWN_COLUMNS]; /* by place in the table; NULL: not there */
 	const struct entry *key_built; /* whose values reader->key holds */
 	unsigned scratch_used;
 };
@@ -65,7 +65,7 @@ static unsigned find_column(enum vc_table_index table, uint16_t number)
 {
 	const struct vc_table_info *info = &vc_table_info[table];
 
-	for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+	for (unsigned i = info->first; i < vc_table_end(table); i++)
 		if (vc_column_info[i].number == number)
 			return i;
 	return NO_COLUMN;
@@ -223,7 +223,7 @@ static void clear_missing(struct group *group)
 	const struct vc_table_info *info = &vc_table_info[group->table];
 	struct vc_tables *tables = group->reader->tables;
 
-	for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+	for (unsigned i = info->first; i < vc_table_end(group->table); i++)
 		if (tables->column[i] && !*known_entry(group, i))
 			memset(tables->column[i] + tables->rows[group->table], 0,
 			       group->rows * sizeof(uint64_t));
@@ -274,7 +274,7 @@ static int take_rows(struct vc_group_reader *reader, enum vc_table_index table, 
 	const struct vc_table_info *info = &vc_table_info[table];
 	uint64_t have = reader->tables->rows[table], row_bytes = 0;
 
-	for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+	for (unsigned i = info->first; i < vc_table_end(table); i++)
 		row_bytes += reader->tables->column[i] || table == VC_TABLE_strings ? 8 : 0;
 	if (have > reader->rows_max || rows > reader->rows_max - have ||
 	    rows * row_bytes > reader->bytes_left)
@@ -293,7 +293,7 @@ static int fill_up(struct vc_group_reader *reader, enum vc_table_index table, ui
 	if (error)
 		return error;
 	if (table != VC_TABLE_strings) {
-		for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+		for (unsigned i = info->first; i < vc_table_end(table); i++)
 			if (tables->column[i])
 				memset(tables->column[i] + tables->rows[table], 0, rows * 8);
 		tables->rows[table] += rows;

@@ -224,7 +224,7 @@ static bool table_wanted(const struct vc_tables *tables, int table)
 	const struct vc_table_info *info = &vc_table_info[table];
 	bool wanted = table == VC_TABLE_strings;
 
-	for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+	for (unsigned i = info->first; i < vc_table_end((enum vc_table_index)table); i++)
 		wanted |= tables->column[i] != NULL;
 	return wanted;
 }
@@ -235,8 +235,8 @@ static void check_chdr(const struct vc_container_section *section, const uint8_t
 	Elf64_Chdr header;
 
 	memcpy(&header, bytes, sizeof(header));
-	if (header.ch_type != VC_ELFCOMPRESS_ZSTD || header.ch_reserved || header.ch_addralign != 1 ||
-	    header.ch_size != progress->decoded)
+	if (header.ch_type != VC_ELFCOMPRESS_ZSTD || header.ch_reserved ||
+	    header.ch_addralign != 1 || header.ch_size != progress->decoded)
 		note_error(progress, VC_E_CORRUPT, section->offset);
 }
 

@@ -32,7 +32,8 @@ struct vc_snapshot_options {
 };
 
 /** Asks for a column; the first call turns "every column" into "only these". */
-static inline void vc_snapshot_want(struct vc_snapshot_options *options, enum vc_column_index column)
+static inline void vc_snapshot_want(struct vc_snapshot_options *options,
+				    enum vc_column_index column)
 {
 	options->some_columns = true;
 	options->columns[column / 64] |= 1ull << column % 64;

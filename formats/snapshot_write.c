@@ -132,7 +132,7 @@ static int put_columns(struct writer *writer, enum vc_table_index table, uint64_
 	int error = 0;
 
 	for (unsigned rank = 0; rank <= VC_SNAPSHOT_KEY_RANKS; rank++)
-		for (unsigned i = info->first; !error && i < info->first + (unsigned)info->columns; i++)
+		for (unsigned i = info->first; !error && i < vc_table_end(table); i++)
 			if (vc_snapshot_key_rank(i) == rank)
 				error = put_column(writer, i, first, rows);
 	return error;
@@ -143,7 +143,7 @@ static unsigned columns_present(const struct vc_tables *tables, enum vc_table_in
 	const struct vc_table_info *info = &vc_table_info[table];
 	unsigned present = 0;
 
-	for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+	for (unsigned i = info->first; i < vc_table_end(table); i++)
 		present += tables->column[i] || vc_column_info[i].type == VC_TYPE_TEXT;
 	return present;
 }

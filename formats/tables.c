@@ -157,7 +157,7 @@ int vc_tables_reserve(struct vc_tables *tables, enum vc_table_index table, uint6
 	if (rows > SIZE_MAX / 64)
 		return VC_E_NO_MEMORY;
 	capacity = rows > capacity * 2 ? rows : capacity * 2;
-	for (unsigned column = info->first; column < info->first + (unsigned)info->columns; column++)
+	for (unsigned column = info->first; column < vc_table_end(table); column++)
 		if (tables->column[column] && grow(&tables->column[column], capacity))
 			return VC_E_NO_MEMORY;
 	if (table == VC_TABLE_strings && grow(&tables->text_offset, capacity))
@@ -180,7 +180,7 @@ int vc_tables_append(struct vc_tables *tables, enum vc_table_index table, uint64
 		if (error)
 			return error;
 	}
-	for (unsigned column = info->first; column < info->first + (unsigned)info->columns; column++)
+	for (unsigned column = info->first; column < vc_table_end(table); column++)
 		if (tables->column[column])
 			tables->column[column][row] = 0;
 	tables->rows[table] = row + 1;
@@ -337,7 +337,7 @@ static bool table_present(const struct vc_tables *tables, enum vc_table_index ta
 
 	if (table == VC_TABLE_strings)
 		return true;
-	for (unsigned column = info->first; column < info->first + (unsigned)info->columns; column++)
+	for (unsigned column = info->first; column < vc_table_end(table); column++)
 		if (tables->column[column])
 			return true;
 	return false;
@@ -420,7 +420,9 @@ int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault)
 		    !all_below(tables->column[column], tables->rows[table], end))
 			return vc_fault_set(fault, VC_E_RANGE, vc_table_info[table].section, 0);
 	}
-	for (uint64_t row = 0; stacks_checkable(tables) && row < tables->rows[VC_TABLE_stacks]; row++)
+	if (!stacks_checkable(tables))
+		return 0;
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_stacks]; row++)
 		if (!stack_good(tables, row))
 			return vc_fault_set(fault, VC_E_RANGE,
 					    vc_table_info[VC_TABLE_stacks].section, 0);
@@ -459,7 +461,7 @@ static void repair_failure_sites(struct vc_tables *tables, struct vc_faults *fau
 	for (uint64_t row = 0; row < rows; row++) {
 		bool good = true;
 
-		for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++) {
+		for (unsigned i = info->first; i < vc_table_end(VC_TABLE_failure_sites); i++) {
 			uint64_t end;
 
 			if (tables->column[i] && reference_end(tables, i, &end))
@@ -467,7 +469,7 @@ static void repair_failure_sites(struct vc_tables *tables, struct vc_faults *fau
 		}
 		if (!good)
 			continue;
-		for (unsigned i = info->first; i < info->first + (unsigned)info->columns; i++)
+		for (unsigned i = info->first; i < vc_table_end(VC_TABLE_failure_sites); i++)
 			if (tables->column[i])
 				tables->column[i][kept] = tables->column[i][row];
 		kept++;

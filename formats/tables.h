@@ -69,6 +69,12 @@ struct vc_table_info {
 extern const struct vc_table_info vc_table_info[VC_TABLES];
 extern const struct vc_column_info vc_column_info[VC_COLUMNS];
 
+/** One past the last column of a table. */
+static inline unsigned vc_table_end(enum vc_table_index table)
+{
+	return vc_table_info[table].first + (unsigned)vc_table_info[table].columns;
+}
+
 /** State of a row of `allocations` at the moment. */
 enum vc_allocation_state {
 	VC_STATE_LIVE = 1,
@@ -151,8 +157,9 @@ size_t vc_tables_text_length(const struct vc_tables *tables, uint64_t row);
 /**
  * Checks that every reference lies inside the table it refers to (strings, stacks, frames, modules,
  * sites, failures), that row 0 of `strings` is "" and that `process` has one row. References into a
- * table none of whose columns is present are not checked. Returns a VC_E_RANGE with the table's section name in *fault otherwise. A reader calls
- * it before it hands tables out, so that the analysis needs no checks of its own.
+ * table none of whose columns is present are not checked. Returns a VC_E_RANGE with the table's
+ * section name in *fault otherwise. A reader calls it before it hands tables out, so that the
+ * analysis needs no checks of its own.
  */
 int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault);
 /**
