@@ -328,7 +328,11 @@ int vc_column_encode(struct vc_column_encoder *encoder, const uint64_t *values, 
 			return VC_E_NO_MEMORY;
 		bytes = ZSTD_compressCCtx(encoder->context, room, bound, encoder->sample.bytes,
 					  encoder->sample.length, SAMPLE_LEVEL);
-		if (!ZSTD_isError(bytes) && bytes < best_bytes) {
+		if (ZSTD_isError(bytes))
+			continue;
+		/* Of two that compress alike, the one with less to decode. */
+		bytes += encoder->sample.length / 32;
+		if (bytes < best_bytes) {
 			best_bytes = bytes;
 			best = candidates[i];
 		}
