@@ -28,7 +28,7 @@ long vc_read_small(const char *path, char *buffer, size_t size)
 	return got < 0 ? got : (long)length;
 }
 
-uint64_t vc_parse_number(const char **text)
+uint64_t vc_budget_number(const char **text)
 {
 	const char *at = *text;
 	uint64_t value = 0;
@@ -75,7 +75,7 @@ static uint64_t free_memory(void)
 	at += strlen("MemAvailable:");
 	while (*at == ' ')
 		at++;
-	kibibytes = vc_parse_number(&at);
+	kibibytes = vc_budget_number(&at);
 	return kibibytes >= UINT64_MAX / 1024 ? UINT64_MAX : kibibytes * 1024;
 }
 
@@ -86,7 +86,7 @@ static uint64_t limit_in_file(const char *path)
 
 	if (vc_read_small(path, buffer, sizeof(buffer)) <= 0)
 		return UINT64_MAX;
-	return vc_parse_number(&at); /* "max" is no number: no limit */
+	return vc_budget_number(&at); /* "max" is no number: no limit */
 }
 
 /* Smallest limit of the group at `group` and of all groups above it. */

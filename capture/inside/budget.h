@@ -20,6 +20,6 @@ uint64_t vc_budget(int descriptor, uint64_t wanted);
 /** Reads a small file whole; gives the bytes, NUL-terminated, or a negative errno. */
 long vc_read_small(const char *path, char *buffer, size_t size);
 /** A decimal number at *text, which moves past it; UINT64_MAX where there is none. */
-uint64_t vc_parse_number(const char **text);
+uint64_t vc_budget_number(const char **text);
 
 #endif

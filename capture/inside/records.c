@@ -304,15 +304,16 @@ void vc_store_visit(bool (*visit)(const struct vc_claim *, void *), void *argume
 			return;
 }
 
-uint32_t vc_store_reference(uint64_t address, uint64_t kinds, int by)
+uint32_t vc_store_reference_found(const struct vc_claim *claim, int by)
 {
-	struct vc_claim claim;
-	uint64_t old, count;
 	struct vc_record *record;
+	uint64_t old, count;
 
-	if (!vc_store_find(address, kinds, &claim))
-		return 0;
-	record = record_at(claim.record);
+	if (!vc_store_ready())
+		return VC_NO_RECORD;
+	record = record_at(claim->record);
+	if (!record)
+		return VC_NO_RECORD;
 	old = vc_get(&record->references);
 	do {
 		count = vc_word_value(old);
@@ -321,10 +322,21 @@ uint32_t vc_store_reference(uint64_t address, uint64_t kinds, int by)
 		else
 			count += (uint64_t)(int64_t)by;
 		/* Freed since it was found: the words are another record's. */
-		if (vc_get_acquire(&record->state) != claim.copy.state)
-			return 0;
+		if (vc_get_acquire(&record->state) != claim->copy.state)
+			return VC_NO_RECORD;
 	} while (!vc_swap_if(&record->references, &old, vc_word(count)));
 	return (uint32_t)count;
+}
+
+uint32_t vc_store_reference(uint64_t address, uint64_t kinds, int by)
+{
+	struct vc_claim claim;
+	uint32_t count;
+
+	if (!vc_store_find(address, kinds, &claim))
+		return 0;
+	count = vc_store_reference_found(&claim, by);
+	return count == VC_NO_RECORD ? 0 : count;
 }
 
 /* ---- deaths ---- */

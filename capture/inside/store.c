@@ -100,7 +100,7 @@ static uint64_t start_ticks(void)
 		if (at)
 			at++;
 	}
-	return at ? vc_parse_number(&at) : 0;
+	return at ? vc_budget_number(&at) : 0;
 }
 
 static void boot_id(uint8_t ret[16])
@@ -136,7 +136,7 @@ static uint64_t pid_namespace(void)
 		return 0;
 	buffer[length] = '\0';
 	at += 5;
-	return vc_parse_number(&at);
+	return vc_budget_number(&at);
 }
 
 static void fixed_fill(struct vc_root *root, const struct vc_store_options *options)

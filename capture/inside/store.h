@@ -103,6 +103,8 @@ void vc_store_free_undo(const struct vc_claim *claim);
  * caller that brings it to 0 claims and frees it.
  */
 uint32_t vc_store_reference(uint64_t address, uint64_t kinds, int by);
+/** The same for a record found before; VC_NO_RECORD when it is gone. */
+uint32_t vc_store_reference_found(const struct vc_claim *claim, int by);
 
 /** Calls `visit` for every live record; for bulk effects (a context that goes). No order. */
 void vc_store_visit(bool (*visit)(const struct vc_claim *, void *), void *argument);

@@ -33,6 +33,7 @@ struct vc_thread_local {
 	bool context_known;
 	uint8_t capturing;        /* a stream of this thread is being captured */
 	uint8_t phase_depth;
+	uint8_t life;             /* recording that all this belongs to; see start.h */
 };
 extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 

@@ -23,6 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "formats/tables.h" /* enum vc_stack_end */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -67,14 +69,6 @@ struct vc_registers {
 	__asm__ volatile("adr %0, . + 4\n\tmov %1, sp\n\tmov %2, x29"                              \
 			 : "=&r"((registers)->pc), "=&r"((registers)->sp), "=&r"((registers)->fp))
 #endif
-
-/** Why a walk ended. */
-enum vc_stack_end {
-	VC_STACK_COMPLETE,	/* at the outermost frame */
-	VC_STACK_LIMIT,		/* VC_UNWIND_MAX_FRAMES innermost frames are listed */
-	VC_STACK_NO_RULE,	/* the outermost frame listed has no unwind data that says more */
-	VC_STACK_OUTSIDE,	/* the next frame would lie outside the stack */
-};
 
 /**
  * A stack, outermost frame first. The arrays belong to the state and last until its next use. pcs

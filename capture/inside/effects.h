@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a hooked call does to the map of memory: one pair of functions for each effect of hooks.def.
+ *
+ * A wrapper fills a struct vc_call with what its row says, calls vc_before_EFFECT, the driver, and
+ * vc_after_EFFECT with the result. Both take the guard themselves, keep errno, never touch the
+ * program's arguments beyond reading what the driver wrote, and never change the result. They
+ * follow the rules of store.h: callable on any thread at the same time and from signal handlers.
+ */
+#ifndef VC_CAPTURE_INSIDE_EFFECTS_H
+#define VC_CAPTURE_INSIDE_EFFECTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "capture/cuda_abi.h"
+#include "capture/inside/store.h"
+#include "capture/inside/rows.h"
+#include "capture/inside/stack.h"
+
+/** Records claimed for one call: the first two in place, more in memory of their own (mmap). */
+struct vc_claims {
+	uint32_t count, capacity; /* capacity 0: `first` is used */
+	struct vc_claim *more;
+	struct vc_claim first[2];
+};
+
+/** A call under way. The upper part is filled by the row, zero means none. */
+struct vc_call {
+	enum vc_row row;
+	uint8_t kind;             /* of what is made */
+	uint8_t out_bytes;
+	uint8_t pitch_bytes;
+	bool no_device;           /* what is made belongs to no device */
+	uint32_t references;      /* of what is made */
+	int device_plus_one;
+	const void *out;          /* where the driver writes the address or handle */
+	const void *pitch;        /* where it writes the pitch */
+	uint64_t address;         /* of what is freed or changed; of what is made when out is NULL */
+	uint64_t kinds;           /* VC_KINDS of what may be freed */
+	uint64_t size, width, height, offset;
+	uint64_t stream, pool;
+	uint64_t handle;          /* physical handle of a mapping */
+	const struct vc_cu_location *location;
+	struct vc_registers registers; /* of the caller */
+
+	/* from here on the effects' own */
+	uint32_t stack;
+	uint32_t record;
+	uint64_t parent;
+	bool outer;               /* entered from outside the recorder */
+	bool first;               /* this call started the recording */
+	struct vc_claims claims;
+};
+
+#define VC_HANDLE(pointer) ((uint64_t)(uintptr_t)(pointer))
+#define VC_OUT(pointer) .out = (pointer), .out_bytes = sizeof(*(pointer))
+#define VC_PITCH(pointer) .pitch = (pointer), .pitch_bytes = sizeof(*(pointer))
+
+/** What cuMemFree and cuMemFreeAsync take. */
+#define VC_KINDS_FREEABLE                                                                          \
+	(VC_KINDS(VC_KIND_LINEAR) | VC_KINDS(VC_KIND_PITCHED) | VC_KINDS(VC_KIND_MANAGED) |         \
+	 VC_KINDS(VC_KIND_ASYNC) | VC_KINDS(VC_KIND_IMPORT) | VC_KINDS(VC_KIND_GRAPH_ALLOCATION))
+/** What cuMemMap and cuMemRelease take. */
+#define VC_KINDS_HANDLES                                                                           \
+	(VC_KINDS(VC_KIND_HANDLE) | VC_KINDS(VC_KIND_HOST_HANDLE) | VC_KINDS(VC_KIND_IMPORT) |      \
+	 VC_KINDS(VC_KIND_MULTICAST))
+
+#define VC_EFFECT(name)                                                                            \
+	void vc_before_##name(struct vc_call *call);                                               \
+	void vc_after_##name(struct vc_call *call, vc_cu_result result);
+
+VC_EFFECT(ALLOCATE)         /* a record is born at *out, or at address */
+VC_EFFECT(FREE)             /* the record at address dies */
+VC_EFFECT(HANDLE_RELEASE)   /* a handle loses a reference */
+VC_EFFECT(HANDLE_RETAIN)    /* a handle gains a reference */
+VC_EFFECT(MAP)              /* a mapping is born, its handle gains a reference */
+VC_EFFECT(UNMAP)            /* the mappings of a range die, their handles lose references */
+VC_EFFECT(CAPTURE_BEGIN)    /* this thread captures a stream */
+VC_EFFECT(CAPTURE_END)
+VC_EFFECT(CONTEXT_CREATE)   /* a context is born and current */
+VC_EFFECT(CONTEXT_DESTROY)  /* it dies with all it holds */
+VC_EFFECT(CONTEXT_ATTACH)   /* it gains a reference */
+VC_EFFECT(CONTEXT_DETACH)   /* it loses one, and dies with the last */
+VC_EFFECT(CONTEXT_CURRENT)  /* it is current to this thread */
+VC_EFFECT(CONTEXT_POP)      /* what is current to this thread is not known any more */
+VC_EFFECT(PRIMARY_RETAIN)   /* a device's own context is born or gains a reference */
+VC_EFFECT(PRIMARY_RELEASE)  /* it loses one, and dies with the last */
+VC_EFFECT(PRIMARY_RESET)    /* it dies */
+VC_EFFECT(FORWARD)          /* nothing: the row only has a name and a place */
+#undef VC_EFFECT
+
+/** A new recording begins: nothing is known of contexts made before. */
+void vc_context_forget(void);
+
+/* ---- shared by the effects (effects.c) ---- */
+
+/** Enters the guard; starts the recording if need be and takes the stack. False: not recording. */
+bool vc_call_enter(struct vc_call *call, bool start);
+/** Takes the stack into call->stack if that is not done yet. */
+void vc_call_stack(struct vc_call *call);
+void vc_call_leave(struct vc_call *call);
+/** Fills what is known of a birth before the driver is asked. */
+void vc_call_birth(const struct vc_call *call, struct vc_birth *ret);
+/** What is common to the deaths of one call. */
+void vc_call_death(const struct vc_call *call, struct vc_death *ret);
+/** What the driver wrote at `out` (4 or 8 bytes); 0 where there is nothing. */
+uint64_t vc_call_out(const void *out, unsigned int bytes);
+/** After an allocating call went well. */
+void vc_call_succeeded(void);
+/** After it did not: its record (or none) is given up, want of memory is marked. */
+void vc_call_failed(struct vc_call *call, vc_cu_result result, uint64_t requested, int device);
+
+/** Claims `claim` (found before) and keeps it for commit or undo; false: gone, or no memory. */
+bool vc_claims_add(struct vc_claims *claims, struct vc_claim *claim);
+void vc_claims_commit(struct vc_claims *claims, const struct vc_death *death);
+void vc_claims_undo(struct vc_claims *claims);
+struct vc_claim *vc_claims_at(struct vc_claims *claims, uint32_t number);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Virtual memory management: handles, and mappings into them.
+ *
+ * A handle's record counts its references and its mappings together: the bytes go when both are
+ * gone, as the driver has it. A mapping names its handle by the birth number of the record, since
+ * the driver may use the value of a released handle again while mappings of it remain.
+ */
+#include "capture/inside/effects.h"
+
+#include "capture/inside/thread.h"
+
+struct birth_search {
+	uint64_t birth;
+	struct vc_claim *ret;
+};
+
+static bool same_birth(const struct vc_claim *claim, void *argument)
+{
+	struct birth_search *search = argument;
+
+	if (claim->birth != search->birth)
+		return true;
+	*search->ret = *claim;
+	search->birth = 0;
+	return false;
+}
+
+/* The handle's record by its value, or, where the value means another one by now, by its number. */
+static bool find_handle(uint64_t handle, uint64_t birth, struct vc_claim *ret)
+{
+	struct birth_search search = {.birth = birth, .ret = ret};
+
+	if (vc_store_find(handle, VC_KINDS_HANDLES, ret) && (!birth || ret->birth == birth))
+		return true;
+	if (!birth)
+		return false;
+	vc_store_visit(same_birth, &search);
+	return search.birth == 0;
+}
+
+/* Takes one reference off; claims the record with the last. False: it was not there. */
+static bool drop_reference(struct vc_call *call, struct vc_claim *handle)
+{
+	uint32_t left = vc_store_reference_found(handle, -1);
+
+	if (left == VC_NO_RECORD)
+		return false;
+	if (left == 0)
+		vc_claims_add(&call->claims, handle);
+	return true;
+}
+
+/* ---- release and retain ---- */
+
+void vc_before_HANDLE_RELEASE(struct vc_call *call)
+{
+	struct vc_claim handle;
+
+	if (vc_call_enter(call, false)) {
+		vc_call_stack(call);
+		if (find_handle(call->address, 0, &handle) && drop_reference(call, &handle))
+			call->parent = handle.birth;
+	}
+	vc_call_leave(call);
+}
+
+void vc_after_HANDLE_RELEASE(struct vc_call *call, vc_cu_result result)
+{
+	struct vc_death death;
+	struct vc_claim handle;
+
+	call->outer = vc_enter();
+	if (vc_store_ready()) {
+		if (result == VC_CU_SUCCESS) {
+			vc_call_death(call, &death);
+			if (!call->parent)
+				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
+			vc_claims_commit(&call->claims, &death);
+		} else {
+			if (result == VC_CU_DEINITIALIZED)
+				vc_store_count(VC_COUNTER_DEINITIALIZED);
+			vc_claims_undo(&call->claims);
+			if (call->parent && find_handle(call->address, call->parent, &handle))
+				vc_store_reference_found(&handle, 1);
+		}
+	}
+	vc_call_leave(call);
+}
+
+void vc_before_HANDLE_RETAIN(struct vc_call *call)
+{
+	(void)call;
+}
+
+/*
+ * The driver gives a handle for the memory at an address. Where it is a value that is not known
+ * (the program released the one it had), the mapping at the address tells which record it is.
+ */
+void vc_after_HANDLE_RETAIN(struct vc_call *call, vc_cu_result result)
+{
+	struct vc_claim mapping, handle;
+	uint64_t value, birth = 0;
+
+	if (result != VC_CU_SUCCESS)
+		return;
+	call->outer = vc_enter();
+	if (vc_store_ready()) {
+		value = vc_call_out(call->out, call->out_bytes);
+		if (vc_store_find(call->address, VC_KINDS(VC_KIND_MAPPING), &mapping) ||
+		    vc_store_find_containing(call->address, VC_KINDS(VC_KIND_MAPPING), &mapping))
+			birth = mapping.copy.parent;
+		if (find_handle(value, birth, &handle))
+			vc_store_reference_found(&handle, 1);
+	}
+	vc_call_leave(call);
+}
+
+/* ---- mappings ---- */
+
+void vc_before_MAP(struct vc_call *call)
+{
+	struct vc_birth birth;
+	struct vc_claim handle;
+
+	call->record = VC_NO_RECORD;
+	if (vc_call_enter(call, true)) {
+		vc_call_stack(call);
+		if (find_handle(call->handle, 0, &handle) &&
+		    vc_store_reference_found(&handle, 1) != VC_NO_RECORD) {
+			call->parent = handle.birth;
+			call->device_plus_one = handle.copy.device_plus_one;
+		}
+		vc_call_birth(call, &birth);
+		birth.pool = call->handle;
+		call->record = vc_store_begin(&birth);
+	}
+	vc_call_leave(call);
+}
+
+void vc_after_MAP(struct vc_call *call, vc_cu_result result)
+{
+	struct vc_birth birth;
+	struct vc_claim handle;
+
+	call->outer = vc_enter();
+	if (vc_store_ready()) {
+		vc_call_birth(call, &birth);
+		birth.pool = call->handle;
+		if (result == VC_CU_SUCCESS) {
+			vc_store_commit(call->record, &birth);
+			vc_call_succeeded();
+		} else {
+			if (call->parent && find_handle(call->handle, call->parent, &handle))
+				vc_store_reference_found(&handle, -1);
+			vc_call_failed(call, result, call->size, call->device_plus_one - 1);
+		}
+	}
+	vc_call_leave(call);
+}
+
+/*
+ * The range holds whole mappings, one after the other. They are claimed before the call; their
+ * handles lose references after it, since only then it is known that they do.
+ */
+void vc_before_UNMAP(struct vc_call *call)
+{
+	uint64_t address = call->address, end = call->address + call->size;
+	struct vc_claim mapping;
+
+	if (vc_call_enter(call, false)) {
+		vc_call_stack(call);
+		while (address < end &&
+		       vc_store_find(address, VC_KINDS(VC_KIND_MAPPING), &mapping) &&
+		       mapping.copy.size && vc_claims_add(&call->claims, &mapping))
+			address += mapping.copy.size;
+	}
+	vc_call_leave(call);
+}
+
+/* The handle of a mapping that is gone: one reference less, and with the last its own death. */
+static void unmap_handle(const struct vc_record *mapping, const struct vc_death *death)
+{
+	struct vc_claim handle;
+
+	if (mapping->parent && find_handle(mapping->pool, mapping->parent, &handle) &&
+	    vc_store_reference_found(&handle, -1) == 0 && vc_store_claim_found(&handle))
+		vc_store_free_commit(&handle, death);
+}
+
+void vc_after_UNMAP(struct vc_call *call, vc_cu_result result)
+{
+	struct vc_death death;
+
+	call->outer = vc_enter();
+	if (vc_store_ready()) {
+		vc_call_death(call, &death);
+		if (result == VC_CU_SUCCESS) {
+			if (!call->claims.count)
+				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
+			for (uint32_t i = 0; i < call->claims.count; i++)
+				unmap_handle(&vc_claims_at(&call->claims, i)->copy, &death);
+			vc_claims_commit(&call->claims, &death);
+		} else {
+			if (result == VC_CU_DEINITIALIZED)
+				vc_store_count(VC_COUNTER_DEINITIALIZED);
+			vc_claims_undo(&call->claims);
+		}
+	}
+	vc_call_leave(call);
+}

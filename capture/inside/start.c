@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/start.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include "capture/inside/device.h"
+#include "capture/inside/effects.h"
+#include "capture/inside/events.h"
+#include "capture/inside/facts.h"
+#include "capture/inside/settings.h"
+#include "capture/inside/store.h"
+#include "capture/inside/system.h"
+#include "capture/inside/text.h"
+#include "capture/inside/thread.h"
+
+#define WAIT_TURNS 20000
+#define DEFAULT_BUDGET (UINT64_C(256) << 20)
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+enum { STATE_NONE, STATE_STARTING, STATE_DONE };
+
+/* A page that a child finds zeroed. */
+struct life_page {
+	uint32_t state;
+};
+
+static struct life_page *life_page;
+static uint8_t life;               /* of the recording that this process has or had; 0: none yet */
+static int descriptor_to_announce = -1;
+static uint32_t announce;
+static uint32_t call_name[VC_ROWS];
+
+static __attribute__((constructor)) void load(void)
+{
+	vc_settings_read();
+}
+
+static __attribute__((destructor)) void unload(void)
+{
+	vc_enter();
+	if (vc_store_ready())
+		vc_event_exit();
+	vc_leave();
+}
+
+static struct life_page *page(void)
+{
+	struct life_page *known = __atomic_load_n(&life_page, __ATOMIC_ACQUIRE), *made;
+
+	if (known)
+		return known;
+	made = vc_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (vc_sys_failed(made))
+		return NULL;
+	/* Without this (kernels before 4.14) children could not be told apart: no recording. */
+	if (vc_sys_madvise(made, 4096, MADV_WIPEONFORK) == 0 &&
+	    __atomic_compare_exchange_n(&life_page, &known, made, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return made;
+	vc_sys_munmap(made, 4096);
+	return known;
+}
+
+/* What was kept of the recording of a parent means nothing in this one. */
+static void forget(void)
+{
+	if (life)
+		vc_store_forget();
+	life++;
+	if (!life) /* after 255 generations: old marks of threads are long gone */
+		life = 1;
+	memset(call_name, 0, sizeof(call_name));
+	vc_stack_forget();
+	vc_device_forget();
+	vc_context_forget();
+}
+
+static void open_recording(void)
+{
+	struct vc_store_options options = {
+		.directory = vc_setting(VC_SETTING_DIRECTORY),
+		.budget = DEFAULT_BUDGET,
+		.in_core = vc_setting(VC_SETTING_IN_CORE) != NULL,
+	};
+	const char *budget = vc_setting(VC_SETTING_BUDGET);
+	char name[128];
+	int descriptor = -1;
+
+	forget();
+	vc_facts_name(name, sizeof(name));
+	options.name = name;
+	if (budget)
+		vc_parse_bytes(budget, &options.budget);
+	if (!options.directory)
+		options.directory = "/dev/shm";
+	vc_facts_rank(&options.rank_plus_one, &options.world_size);
+	if (vc_store_start(&options, &descriptor) != 0) {
+		options.directory = NULL;
+		if (vc_store_start(&options, &descriptor) != 0)
+			return;
+	}
+	descriptor_to_announce = descriptor;
+	vc_start_thread();
+	vc_facts_write();
+	vc_unhooked_report();
+	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
+}
+
+bool vc_start(void)
+{
+	struct life_page *own = page();
+	uint32_t state = STATE_NONE;
+
+	if (!own)
+		return false;
+	if (__atomic_load_n(&own->state, __ATOMIC_ACQUIRE) == STATE_DONE)
+		return false;
+	if (__atomic_compare_exchange_n(&own->state, &state, STATE_STARTING, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		open_recording();
+		__atomic_store_n(&own->state, STATE_DONE, __ATOMIC_RELEASE);
+		return true;
+	}
+	for (int i = 0; i < WAIT_TURNS; i++) {
+		if (__atomic_load_n(&own->state, __ATOMIC_ACQUIRE) == STATE_DONE)
+			break;
+		vc_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+	}
+	return false;
+}
+
+void vc_start_announce(void)
+{
+	if (__builtin_expect(__atomic_load_n(&announce, __ATOMIC_ACQUIRE), 0) &&
+	    __atomic_exchange_n(&announce, 0, __ATOMIC_ACQ_REL))
+		vc_event_first_record(descriptor_to_announce);
+}
+
+static void meet_thread(void)
+{
+	char name[17] = "";
+
+	vc_thread_local.life = life;
+	vc_thread_local.id = (uint32_t)vc_sys_gettid();
+	vc_thread_local.phase = 0;
+	vc_thread_local.phase_depth = 0;
+	vc_thread_local.failure_plus_one = 0;
+	vc_syscall(SYS_prctl, PR_GET_NAME, (long)name, 0, 0, 0, 0);
+	vc_store_thread_add(vc_thread_local.id, name);
+}
+
+void vc_start_thread(void)
+{
+	if (__builtin_expect(vc_thread_local.life != life && vc_store_ready(), 0))
+		meet_thread();
+}
+
+uint64_t vc_start_step(void)
+{
+	const struct vc_root *root = vc_store_root();
+	uint64_t plus_one = root ? vc_word_value(__atomic_load_n(&root->step, __ATOMIC_RELAXED)) : 0;
+
+	return plus_one ? plus_one - 1 : 0;
+}
+
+uint32_t vc_start_call_name(enum vc_row row)
+{
+	uint32_t id = __atomic_load_n(&call_name[row], __ATOMIC_RELAXED);
+
+	if (__builtin_expect(!id, 0)) {
+		id = vc_store_string(vc_row_name[row], strlen(vc_row_name[row]));
+		__atomic_store_n(&call_name[row], id, __ATOMIC_RELAXED);
+	}
+	return id;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The beginning of a recording, and what all of its records share: process, thread, step, names.
+ *
+ * At load only the settings are read. The recording begins inside the first hook that has something
+ * to record; a forked child, however made, has no recording and begins its own in the same way.
+ * Every recording of a process line has a number (its life), so that what threads and caches keep
+ * of an older one is thrown away. All functions: inside the guard, on any thread.
+ */
+#ifndef VC_CAPTURE_INSIDE_START_H
+#define VC_CAPTURE_INSIDE_START_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "capture/inside/rows.h"
+
+/**
+ * Begins the recording; at most one thread does, others wait a bounded time. True on the thread
+ * that did. Cheap when it was tried before and failed.
+ */
+bool vc_start(void);
+/** Tells the agent about a new recording, once, when the first call has succeeded. */
+void vc_start_announce(void);
+/** Brings what is kept of the calling thread up to date. */
+void vc_start_thread(void);
+/** The step that the program reported last, 0 before the first. */
+uint64_t vc_start_step(void);
+/** String id of a row's symbol. */
+uint32_t vc_start_call_name(enum vc_row row);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "functions.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test_functions cu;
+bool test_row_called[TEST_ROWS];
+
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) extern vc_cu_result symbol parameters;
+#define VC_HOOK_OWN(symbol, parameters, arguments) extern vc_cu_result symbol parameters;
+#define VC_UNHOOKED(symbol)
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+#define TEST_X(symbol, parameters) extern vc_cu_result symbol parameters;
+TEST_PLAIN(TEST_X)
+#undef TEST_X
+
+const char *const test_row_name[TEST_ROWS] = {
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) #symbol,
+#define VC_HOOK_OWN(symbol, parameters, arguments) #symbol,
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+};
+
+/* The version and stream mode that make cuGetProcAddress give an exported symbol. */
+static const struct {
+	const char *exported, *base;
+	int version;
+	uint64_t flags;
+} request[] = {
+#define PLAIN 0
+#define THREAD 2
+#define SIM_SYMBOL(exported, base, version, mode) {#exported, #base, version, mode},
+#include "symbols.def"
+#undef SIM_SYMBOL
+};
+
+static void *driver;
+static vc_cu_result (*gpa1)(const char *, void **, int, uint64_t);
+static vc_cu_result (*gpa2)(const char *, void **, int, uint64_t, int *);
+
+static void *ask(const char *way, const char *name)
+{
+	void *function = NULL;
+	int status;
+
+	if (!strcmp(way, "dlsym") || !strcmp(way, "path"))
+		return dlsym(driver, name);
+	for (size_t i = 0; i < sizeof(request) / sizeof(request[0]); i++) {
+		if (strcmp(request[i].exported, name))
+			continue;
+		if (!strcmp(way, "gpa1"))
+			gpa1(request[i].base, &function, request[i].version, request[i].flags);
+		else if (i & 1) /* the status may be NULL */
+			gpa2(request[i].base, &function, request[i].version, request[i].flags, NULL);
+		else
+			gpa2(request[i].base, &function, request[i].version, request[i].flags, &status);
+	}
+	return function;
+}
+
+static void link_all(void)
+{
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) cu.symbol = symbol;
+#define VC_HOOK_OWN(symbol, parameters, arguments) cu.symbol = symbol;
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+#define TEST_X(symbol, parameters) cu.symbol = symbol;
+	TEST_PLAIN(TEST_X)
+#undef TEST_X
+}
+
+static bool ask_all(const char *way)
+{
+	bool all = true;
+
+#define TEST_X(symbol, parameters)                                                                 \
+	*(void **)&cu.symbol = ask(way, #symbol);                                                  \
+	if (!cu.symbol) {                                                                          \
+		fprintf(stderr, "%s: %s cannot be had\n", way, #symbol);                           \
+		all = false;                                                                       \
+	}
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) TEST_X(symbol, parameters)
+#define VC_HOOK_OWN(symbol, parameters, arguments) TEST_X(symbol, parameters)
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+	TEST_PLAIN(TEST_X)
+#undef TEST_X
+	return all;
+}
+
+bool test_functions_get(const char *way)
+{
+	const char *path = !strcmp(way, "path") ? getenv("TEST_DRIVER_PATH") : "libcuda.so.1";
+
+	if (!strcmp(way, "link")) {
+		link_all();
+		return true;
+	}
+	driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!driver) {
+		fprintf(stderr, "%s\n", dlerror());
+		return false;
+	}
+	*(void **)&gpa1 = dlsym(driver, "cuGetProcAddress");
+	*(void **)&gpa2 = dlsym(driver, "cuGetProcAddress_v2");
+	return gpa1 && gpa2 && ask_all(way);
+}

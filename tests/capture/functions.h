@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's functions for test programs, by each way that a program has to reach them.
+ */
+#ifndef TEST_CAPTURE_FUNCTIONS_H
+#define TEST_CAPTURE_FUNCTIONS_H
+
+#include <stdbool.h>
+
+#include "capture/cuda_abi.h"
+
+enum test_row {
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) TEST_ROW_##symbol,
+#define VC_HOOK_OWN(symbol, parameters, arguments) TEST_ROW_##symbol,
+#define VC_UNHOOKED(symbol)
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+#undef VC_UNHOOKED
+	TEST_ROWS
+};
+
+/** Functions that are not hooked and that test programs need. */
+#define TEST_PLAIN(X)                                                                              \
+	X(cuInit, (unsigned int flags))                                                            \
+	X(cuStreamCreate, (vc_cu_stream * stream, unsigned int flags))                             \
+	X(cuStreamDestroy_v2, (vc_cu_stream stream))                                               \
+	X(cuCtxGetCurrent, (vc_cu_context * context))                                              \
+	X(cuDeviceGetDefaultMemPool, (vc_cu_pool * pool, int device))
+
+struct test_functions {
+#define VC_HOOK(symbol, parameters, arguments, effect, ...) vc_cu_result (*symbol) parameters;
+#define VC_HOOK_OWN(symbol, parameters, arguments) vc_cu_result (*symbol) parameters;
+#define VC_UNHOOKED(symbol)
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+#undef VC_UNHOOKED
+#define TEST_X(symbol, parameters) vc_cu_result (*symbol) parameters;
+	TEST_PLAIN(TEST_X)
+#undef TEST_X
+};
+extern struct test_functions cu;
+
+extern const char *const test_row_name[TEST_ROWS];
+extern bool test_row_called[TEST_ROWS];
+
+/** Calls a hooked function and remembers that it was called. */
+#define CALL(symbol, ...)                                                                          \
+	(test_row_called[TEST_ROW_##symbol] = true, cu.symbol(__VA_ARGS__))
+
+/**
+ * Fills `cu`: "link" (the program is linked with the driver), "dlsym", "path" (dlopen by absolute
+ * path), "gpa1", "gpa2" (cuGetProcAddress, _v2). False when a function cannot be had that way.
+ */
+bool test_functions_get(const char *way);
+
+#endif

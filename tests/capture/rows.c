@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls every row of hooks.def, by the way given, and compares the recording with the simulated
+ * driver's own list at every step. A row that was not called fails the test.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compare.h"
+#include "functions.h"
+#include "formats/tables.h"
+
+static int failures;
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* The call must succeed, and errno must stay. */
+#define GOOD(symbol, ...)                                                                          \
+	do {                                                                                       \
+		vc_cu_result result_;                                                              \
+                                                                                                   \
+		errno = 4711;                                                                      \
+		result_ = CALL(symbol, __VA_ARGS__);                                               \
+		if (result_ || errno != 4711) {                                                    \
+			fprintf(stderr, "%s:%d: %s gives %d, errno %d\n", __FILE__, __LINE__,      \
+				#symbol, result_, errno);                                          \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* The call must give this error. */
+#define BAD(error, symbol, ...)                                                                    \
+	do {                                                                                       \
+		vc_cu_result result_ = CALL(symbol, __VA_ARGS__);                                  \
+                                                                                                   \
+		if (result_ != (error)) {                                                          \
+			fprintf(stderr, "%s:%d: %s gives %d\n", __FILE__, __LINE__, #symbol,       \
+				result_);                                                          \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+/* Whatever the simulated driver says of it. */
+#define ANY(symbol, ...) ((void)CALL(symbol, __VA_ARGS__))
+
+static void compare(const char *where)
+{
+	failures += test_compare(where) != 0;
+}
+
+static uint64_t counter(enum vc_counter which)
+{
+	struct test_recording recording;
+	uint64_t count;
+
+	if (test_recording_open(getpid(), &recording))
+		return UINT64_MAX;
+	count = test_counter(&recording, which);
+	test_recording_close(&recording);
+	return count;
+}
+
+#define INVALID_VALUE 1
+
+static void linear(void)
+{
+	vc_cu_pointer wide[3], managed, pitched;
+	vc_cu_pointer32 narrow, narrow_pitched;
+	uint32_t narrow_pitch;
+	size_t pitch;
+
+	GOOD(cuMemAlloc_v2, &wide[0], 1000);
+	GOOD(cuMemAlloc_v2, &wide[1], 3 << 20);
+	GOOD(cuMemAllocManaged, &managed, 5 << 20, 1);
+	GOOD(cuMemAllocPitch_v2, &pitched, &pitch, 1000, 10, 4);
+	ANY(cuMemAlloc, &narrow, 4096);
+	ANY(cuMemAllocPitch, &narrow_pitched, &narrow_pitch, 100, 7, 4);
+	compare("linear: born");
+	BAD(INVALID_VALUE, cuMemFree_v2, wide[0] + 8);
+	compare("linear: inner pointer refused");
+	BAD(INVALID_VALUE, cuMemAlloc_v2, NULL, 1000);
+	BAD(INVALID_VALUE, cuMemAlloc_v2, &wide[2], 0);
+	ANY(cuMemFree_v2, 0);
+	compare("linear: nothing changed");
+	GOOD(cuMemFree_v2, wide[0]);
+	GOOD(cuMemFree_v2, managed);
+	GOOD(cuMemFree_v2, pitched);
+	BAD(INVALID_VALUE, cuMemFree_v2, wide[0]);
+	ANY(cuMemFree, narrow);
+	ANY(cuMemFree, narrow_pitched);
+	compare("linear: some freed");
+	GOOD(cuMemFree_v2, wide[1]);
+	compare("linear: all freed");
+}
+
+static void pools(void)
+{
+	struct vc_cu_pool_properties properties = {.allocation_type = 1, .location = {1, 0}};
+	vc_cu_pointer pointer[5], imported;
+	vc_cu_stream stream;
+	vc_cu_pool pool, other;
+	struct vc_cu_pool_export export = {{0}};
+
+	CHECK(!cu.cuStreamCreate(&stream, 0));
+	GOOD(cuMemPoolCreate, &pool, &properties);
+	GOOD(cuMemAllocAsync, &pointer[0], 1000, stream);
+	GOOD(cuMemAllocAsync_ptsz, &pointer[1], 2 << 20, stream);
+	GOOD(cuMemAllocFromPoolAsync, &pointer[2], 3000, pool, stream);
+	GOOD(cuMemAllocFromPoolAsync_ptsz, &pointer[3], 4 << 20, pool, stream);
+	GOOD(cuMemAllocAsync, &pointer[4], 5000, stream);
+	compare("pools: born");
+	GOOD(cuMemPoolTrimTo, pool, 0);
+	GOOD(cuMemFreeAsync, pointer[0], stream);
+	GOOD(cuMemFreeAsync_ptsz, pointer[1], stream);
+	GOOD(cuMemFree_v2, pointer[4]);
+	compare("pools: some freed");
+	GOOD(cuMemFreeAsync, pointer[2], stream);
+	GOOD(cuMemFreeAsync, pointer[3], stream);
+	GOOD(cuMemPoolDestroy, pool);
+	ANY(cuMemPoolImportFromShareableHandle, &other, NULL, 1, 0);
+	ANY(cuMemPoolImportPointer, &imported, NULL, &export);
+	compare("pools: gone");
+	CHECK(!cu.cuStreamDestroy_v2(stream));
+}
+
+static void memory_map(void)
+{
+	const size_t granule = 2 << 20;
+	struct vc_cu_allocation_properties properties = {.type = 1, .location = {1, 0}};
+	vc_cu_memory_handle handle[3], again, imported;
+	vc_cu_pointer range;
+
+	GOOD(cuMemAddressReserve, &range, 8 * granule, 0, 0, 0);
+	GOOD(cuMemCreate, &handle[0], 2 * granule, &properties, 0);
+	GOOD(cuMemCreate, &handle[1], granule, &properties, 0);
+	properties.location.type = 2; /* host memory: not of a device */
+	ANY(cuMemCreate, &handle[2], granule, &properties, 0);
+	BAD(INVALID_VALUE, cuMemCreate, &handle[2], granule, NULL, 0);
+	compare("map: handles");
+	GOOD(cuMemMap, range, 2 * granule, 0, handle[0], 0);
+	GOOD(cuMemMap, range + 2 * granule, granule, 0, handle[1], 0);
+	GOOD(cuMemMap, range + 3 * granule, granule, 0, handle[1], 0);
+	CHECK(CALL(cuMemMap, range, granule, 0, handle[1], 0) != 0);
+	compare("map: mapped");
+	/* The handle goes, its memory stays while it is mapped. */
+	GOOD(cuMemRelease, handle[1]);
+	compare("map: released");
+	GOOD(cuMemUnmap, range + 2 * granule, granule);
+	compare("map: one of two unmapped");
+	GOOD(cuMemUnmap, range + 3 * granule, granule);
+	compare("map: both unmapped");
+	GOOD(cuMemRetainAllocationHandle, &again, (void *)(uintptr_t)(range + granule));
+	GOOD(cuMemRelease, handle[0]);
+	GOOD(cuMemUnmap, range, 2 * granule);
+	compare("map: held by a second reference");
+	GOOD(cuMemRelease, again);
+	compare("map: no handle left");
+	CHECK(CALL(cuMemRelease, again) != 0);
+	CHECK(CALL(cuMemUnmap, range, granule) != 0);
+	ANY(cuMemImportFromShareableHandle, &imported, NULL, 1);
+	GOOD(cuMemAddressFree, range, 8 * granule);
+	compare("map: range freed");
+}
+
+static void host(void)
+{
+	static char own[1 << 16] __attribute__((aligned(4096)));
+	void *pinned[3];
+
+	GOOD(cuMemAllocHost_v2, &pinned[0], 1 << 20);
+	GOOD(cuMemAllocHost, &pinned[1], 1 << 12);
+	GOOD(cuMemHostAlloc, &pinned[2], 1 << 16, 0);
+	GOOD(cuMemHostRegister_v2, own, 1 << 15, 0);
+	GOOD(cuMemHostRegister, own + (1 << 15), 1 << 15, 0);
+	compare("host: born");
+	for (int i = 0; i < 3; i++)
+		GOOD(cuMemFreeHost, pinned[i]);
+	GOOD(cuMemHostUnregister, own);
+	GOOD(cuMemHostUnregister, own + (1 << 15));
+	compare("host: gone");
+}
+
+static void capture(void)
+{
+	vc_cu_stream stream;
+	vc_cu_graph graph;
+
+	CHECK(!cu.cuStreamCreate(&stream, 0));
+	ANY(cuStreamBeginCapture, stream);
+	ANY(cuStreamEndCapture, stream, &graph);
+	ANY(cuStreamBeginCapture_ptsz, stream);
+	ANY(cuStreamEndCapture_ptsz, stream, &graph);
+	ANY(cuStreamBeginCapture_v2, stream, 0);
+	ANY(cuStreamEndCapture, stream, &graph);
+	ANY(cuStreamBeginCapture_v2_ptsz, stream, 0);
+	ANY(cuStreamEndCapture, stream, &graph);
+	CHECK(!cu.cuStreamDestroy_v2(stream));
+}
+
+static void contexts(void)
+{
+	vc_cu_context made[4], attached, popped;
+	vc_cu_pointer pointer;
+
+	GOOD(cuCtxCreate, &made[0], 0, 0);
+	GOOD(cuMemAlloc_v2, &pointer, 1 << 20);
+	GOOD(cuCtxCreate_v2, &made[1], 0, 1);
+	GOOD(cuMemAlloc_v2, &pointer, 2 << 20);
+	GOOD(cuCtxCreate_v3, &made[2], NULL, 0, 0, 1);
+	GOOD(cuMemAlloc_v2, &pointer, 3 << 20);
+	GOOD(cuCtxCreate_v4, &made[3], NULL, 0, 0);
+	GOOD(cuMemAlloc_v2, &pointer, 4 << 20);
+	compare("contexts: four, with memory");
+	GOOD(cuCtxPopCurrent_v2, &popped);
+	GOOD(cuMemAlloc_v2, &pointer, 5 << 20); /* in the third, on device 1 */
+	compare("contexts: one below");
+	GOOD(cuCtxPushCurrent_v2, made[0]);
+	GOOD(cuMemAllocAsync, &pointer, 6 << 20, NULL);
+	GOOD(cuCtxPopCurrent, &popped);
+	GOOD(cuCtxPushCurrent, made[0]);
+	GOOD(cuCtxSetCurrent, made[1]);
+	GOOD(cuMemAlloc_v2, &pointer, 7 << 20); /* on device 1 again */
+	compare("contexts: set");
+	GOOD(cuCtxAttach, &attached, 0);
+	GOOD(cuCtxDetach, attached);
+	compare("contexts: attached and detached");
+	GOOD(cuCtxDestroy_v2, made[1]);
+	compare("contexts: one destroyed");
+	GOOD(cuCtxDetach, made[3]);
+	compare("contexts: last reference detached");
+	CHECK(CALL(cuCtxDestroy_v2, NULL) != 0);
+	GOOD(cuCtxDestroy, made[0]);
+	GOOD(cuCtxDestroy, made[2]);
+	compare("contexts: all destroyed");
+}
+
+static void primary(void)
+{
+	vc_cu_context first, second, other;
+	vc_cu_pointer pointer;
+
+	GOOD(cuDevicePrimaryCtxRetain, &first, 0);
+	GOOD(cuDevicePrimaryCtxRetain, &second, 0);
+	CHECK(first == second);
+	GOOD(cuDevicePrimaryCtxRetain, &other, 1);
+	GOOD(cuCtxSetCurrent, other);
+	GOOD(cuMemAlloc_v2, &pointer, 1 << 20);
+	GOOD(cuCtxSetCurrent, first);
+	GOOD(cuMemAlloc_v2, &pointer, 2 << 20);
+	compare("primary: two, with memory");
+	GOOD(cuDevicePrimaryCtxRelease_v2, 0);
+	compare("primary: one reference less");
+	GOOD(cuDevicePrimaryCtxRelease, 0);
+	compare("primary: last reference");
+	GOOD(cuDevicePrimaryCtxReset_v2, 1);
+	compare("primary: reset");
+	ANY(cuDevicePrimaryCtxReset, 0);
+	CHECK(CALL(cuDevicePrimaryCtxRelease, 0) != 0);
+	compare("primary: nothing to reset or release");
+	GOOD(cuDevicePrimaryCtxRetain, &first, 0);
+	GOOD(cuCtxSetCurrent, first);
+	compare("primary: again");
+}
+
+/* What was recorded of one allocation, beyond what the judge knows. */
+static void details(void)
+{
+	struct test_recording recording;
+	const struct vc_record *record;
+	const struct vc_stack_head *stack;
+	vc_cu_pointer pointer;
+
+	GOOD(cuMemAlloc_v2, &pointer, 12345);
+	if (test_recording_open(getpid(), &recording)) {
+		CHECK(!"a recording");
+		return;
+	}
+	record = test_record(&recording, VC_KIND_LINEAR, pointer);
+	CHECK(record);
+	if (record) {
+		CHECK(record->requested == 12345);
+		CHECK(record->thread == (uint32_t)getpid());
+		CHECK(!strcmp(test_string(&recording, record->call_name), "cuMemAlloc_v2"));
+		stack = test_stack(&recording, record->stack);
+		CHECK(stack && stack->count >= 3);
+		CHECK(record->check == vc_check_words(&record->address, VC_RECORD_CHECKED_WORDS,
+						      vc_state_number(record->state)));
+	}
+	CHECK(strstr(test_string(&recording, vc_word_value(recording.root->program)), "capture_rows"));
+	CHECK(recording.root->device[0].check);
+	CHECK(recording.root->device[0].total > 0);
+	test_recording_close(&recording);
+	GOOD(cuMemFree_v2, pointer);
+}
+
+int main(int argc, char **argv)
+{
+	const char *way = argc > 1 ? argv[1] : "link";
+	void *function = NULL;
+	int status;
+
+	if (!test_functions_get(way))
+		return 1;
+	CHECK(!cu.cuInit(0));
+	CHECK(test_recordings() == 0);
+	ANY(cuGetProcAddress, "cuMemAlloc", &function, 12000, 0);
+	ANY(cuGetProcAddress_v2, "cuMemAlloc", &function, 12000, 0, &status);
+	CHECK(test_recordings() == 0);
+	contexts();
+	primary();
+	linear();
+	pools();
+	memory_map();
+	host();
+	capture();
+	details();
+	CHECK(counter(VC_COUNTER_DEVICE_UNKNOWN) == 0);
+	CHECK(counter(VC_COUNTER_STACKS_SKIPPED) == 0);
+	CHECK(counter(VC_COUNTER_REENTERED) == 0);
+	for (int i = 0; i < TEST_ROWS; i++) {
+		if (test_row_called[i])
+			continue;
+		fprintf(stderr, "%s is not called by this test\n", test_row_name[i]);
+		failures++;
+	}
+	return failures != 0;
+}
