@@ -164,6 +164,8 @@ static void level(struct row *row)
 {
 	if (row->kind == VC_KIND_CONTEXT || row->kind == VC_KIND_POOL)
 		row->size = row->context = 0;
+	if (row->kind == VC_KIND_MAPPING)
+		row->context = 0; /* the judge keeps the handle there */
 	if (row->kind == VC_KIND_RESERVATION)
 		row->device = -1;
 	if (row->kind == VC_KIND_HOST_HANDLE)
