@@ -51,12 +51,21 @@ static const uint8_t table_order[] = {
 #undef VC_ORDER
 };
 
+/* Chunks a thread goes past that others are busy with, and how long it looks at each. */
+#define VC_TRIES 24
+#define VC_SPINS 300
+
+/* Runs of records that a thread left out because another was busy making their chunk. */
+#define VC_SKIPPED 16
+
 /* A chunk that some thread is busy making. */
 #define VC_BUSY ((char *)1)
 
 struct vc_table_space {
 	char *chunk[VC_TABLE_CHUNKS]; /* NULL, VC_BUSY, or where it is mapped */
 	uint64_t full;                /* the system or the budget refused: only the agent asks again */
+	uint64_t skipped[VC_SKIPPED]; /* runs of single items left out: next above, end below; 0 */
+	uint64_t skips;               /* entries of it in use, ever */
 };
 
 static struct vc_space {
@@ -436,24 +445,71 @@ bool vc_space_grow_ahead(enum vc_recording_table table)
 	return vc_space_grow(table, true);
 }
 
+/* Remembers numbers that were left out, for tables whose items need no order. */
+static void skipped_keep(enum vc_recording_table table, uint64_t first, uint64_t end)
+{
+	struct vc_table_space *t = &space.table[table];
+	uint64_t index;
+
+	if (table != VC_REC_RECORDS || end > UINT32_MAX)
+		return;
+	index = vc_add(&t->skips, 1);
+	if (index < VC_SKIPPED)
+		vc_put_release(&t->skipped[index], first << 32 | end);
+}
+
+/* One number that was left out and whose chunk is there by now. */
+static uint64_t skipped_take(enum vc_recording_table table)
+{
+	struct vc_table_space *t = &space.table[table];
+	uint64_t skips = vc_get(&t->skips);
+
+	for (uint64_t i = 0; i < skips && i < VC_SKIPPED; i++) {
+		uint64_t run = vc_get_acquire(&t->skipped[i]);
+
+		while (run >> 32 < (uint32_t)run && vc_space_at(table, run >> 32))
+			if (vc_swap_if(&t->skipped[i], &run, run + (UINT64_C(1) << 32)))
+				return run >> 32;
+	}
+	return VC_SPACE_NONE;
+}
+
+/*
+ * Whether a chunk that another thread is busy with is there within some microseconds: mostly it is,
+ * and nothing is left out then. No more than that: the other thread may not be running.
+ */
+static bool moment_passes(enum vc_recording_table table, uint64_t chunk)
+{
+	const char *address = chunk_address(table, chunk);
+
+	for (int i = 0; address == VC_BUSY && i < VC_SPINS; i++) {
+#if defined(__x86_64__)
+		__builtin_ia32_pause();
+#endif
+		address = chunk_address(table, chunk);
+	}
+	return address && address != VC_BUSY;
+}
+
 /* The chunk that `number` lies in is not there: makes it, or one behind it. */
 static bool append_grow(enum vc_recording_table table, uint64_t old_word, uint64_t chunk)
 {
-	for (uint64_t next = chunk; next < chunk + 4; next++) {
+	for (uint64_t next = chunk; next < chunk + VC_TRIES; next++) {
 		struct vc_place place;
 
-		switch (chunk_grow(table, next, false)) {
-		case CHUNK_NONE:
-			return false;
-		case CHUNK_BUSY:
-			continue;
-		case CHUNK_READY:
-			chunk_place(table, next, &place);
-			if (next > chunk)
-				vc_swap_if(&space.root->used[table], &old_word,
-					   vc_word(place.first));
-			return true;
+		if (!moment_passes(table, next)) {
+			enum chunk_result result = chunk_grow(table, next, false);
+
+			if (result == CHUNK_NONE)
+				return false;
+			if (result == CHUNK_BUSY)
+				continue;
 		}
+		chunk_place(table, next, &place);
+		if (next > chunk &&
+		    vc_swap_if(&space.root->used[table], &old_word, vc_word(place.first)))
+			skipped_keep(table, vc_word_value(old_word), place.first);
+		return true;
 	}
 	return false;
 }
@@ -464,6 +520,12 @@ uint64_t vc_space_append(enum vc_recording_table table, uint64_t items)
 
 	if (items > UINT64_C(1) << shape[table].base)
 		return VC_SPACE_NONE;
+	if (vc_get(&space.table[table].skips)) {
+		uint64_t number = skipped_take(table);
+
+		if (number != VC_SPACE_NONE)
+			return number;
+	}
 	for (;;) {
 		uint64_t number = vc_word_value(old);
 		struct vc_place place;
