@@ -356,10 +356,10 @@ int vc_convert(const struct vc_recording_source *source, const struct vc_convert
 		error = convert(&conversion);
 		vc_fault_set(&fault, error, "", 0);
 	}
-	hand_out(faults, &own);
-	if (error) {
+	if (error)
 		vc_faults_add(faults, &fault);
-	} else {
+	hand_out(faults, &own);
+	if (!error) {
 		*ret = conversion.tables;
 		memset(&conversion.tables, 0, sizeof(conversion.tables));
 	}

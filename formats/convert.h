@@ -37,7 +37,7 @@ struct vc_convert_options {
 
 /**
  * Converts. What is damaged is left out and reported in *faults (may be NULL) and in the evidence;
- * on an error *ret is untouched and the last of *faults says where. The caller calls
+ * on an error *ret is untouched and the first fault added to *faults is that error. The caller calls
  * vc_tables_deinit. Options may be NULL.
  */
 int vc_convert(const struct vc_recording_source *source, const struct vc_convert_options *options,

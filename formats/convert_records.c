@@ -223,7 +223,7 @@ static bool slot_not_written(uint64_t sequence, uint64_t entry)
 static int count_missing(const struct vc_conversion *conversion, uint64_t ring_slots,
 			 struct missing *ret)
 {
-	/* no entry that is further back can still be there */
+	/* the few that a map of bits is worth; further back hardly any entry can be left */
 	uint64_t back = 2 * conversion->slots, low = ret->from;
 	uint8_t *found;
 
@@ -240,8 +240,12 @@ static int count_missing(const struct vc_conversion *conversion, uint64_t ring_s
 	for (uint64_t slot = 0; slot < conversion->slots; slot++) {
 		uint64_t sequence = conversion->sequence[slot], entry = sequence / 2 - 1;
 
-		if (sequence && !(sequence & 1) && entry >= low && entry < ret->end)
+		if (!sequence || sequence & 1 || entry < ret->from || entry >= ret->end)
+			continue;
+		if (entry >= low)
 			found[(entry - low) / 8] |= (uint8_t)(1u << (entry - low) % 8);
+		else if (ret->total)
+			ret->total--;
 	}
 	for (uint64_t entry = low; entry < ret->end; entry++) {
 		uint64_t slot = ring_slots ? entry % ring_slots : 0;
