@@ -15,6 +15,7 @@
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
 #include "capture/inside/thread.h"
+#include "formats/supervisor.h"
 
 #define WAIT_TURNS 20000
 #define DEFAULT_BUDGET (UINT64_C(256) << 20)
@@ -35,9 +36,31 @@ static int descriptor_to_announce = -1;
 static uint32_t announce;
 static uint32_t call_name[VC_ROWS];
 
+/* Under a supervisor every program counts itself, whether it ever uses the device or not. */
+static void count_process(void)
+{
+	const char *directory = vc_setting(VC_SETTING_DIRECTORY);
+	char path[1100];
+	struct vc_text text = vc_text_in(path, sizeof(path));
+	int descriptor;
+
+	if (!directory)
+		return;
+	vc_text_add(&text, directory);
+	vc_text_add(&text, "/" VC_SUPERVISOR_PROCESSES);
+	if (text.cut)
+		return;
+	descriptor = vc_sys_open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0);
+	if (descriptor < 0)
+		return;
+	vc_sys_write(descriptor, "", 1);
+	vc_sys_close(descriptor);
+}
+
 static __attribute__((constructor)) void load(void)
 {
 	vc_settings_read();
+	count_process();
 }
 
 static __attribute__((destructor)) void unload(void)
