@@ -274,17 +274,19 @@ static bool parse_function(const struct vc_cfi_table *table, uintptr_t at, struc
 enum place { PLACE_SAME, PLACE_AT_CFA, PLACE_EXPRESSION, PLACE_UNDEFINED, PLACE_OTHER };
 
 struct saved {
-	enum place place;
+	uint32_t place;	/* enum place */
 	uint32_t size;	/* of the expression */
-	int64_t offset;
-	uintptr_t expression;
+	union {
+		int64_t offset;
+		uintptr_t expression;
+	};
 };
 
 struct row {
-	uint64_t cfa_register;
+	uint32_t cfa_register;
+	uint32_t cfa_size;
 	int64_t cfa_offset;
 	uintptr_t cfa_expression; /* 0: register and offset */
-	uint64_t cfa_size;
 	struct saved fp;
 	struct saved ra;
 };
@@ -306,6 +308,14 @@ static void set_place(struct row *row, uint64_t number, enum place place, int64_
 		saved->place = place;
 		saved->offset = offset;
 	}
+}
+
+/* Registers beyond 32 bits are none that exists. */
+static uint32_t register_number(struct cursor *c)
+{
+	uint64_t number = take_uleb(c);
+
+	return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
 static int64_t scale(uint64_t value, int64_t factor)
@@ -365,12 +375,12 @@ static bool execute(struct machine *m, struct cursor *c, uint8_t op)
 		*row = m->remembered[--m->depth];
 		return true;
 	case 0x0c: /* def_cfa */
-		row->cfa_register = take_uleb(c);
+		row->cfa_register = register_number(c);
 		row->cfa_offset = (int64_t)take_uleb(c);
 		row->cfa_expression = 0;
 		return true;
 	case 0x0d: /* def_cfa_register */
-		row->cfa_register = take_uleb(c);
+		row->cfa_register = register_number(c);
 		row->cfa_expression = 0;
 		return true;
 	case 0x0e: /* def_cfa_offset */
@@ -399,10 +409,11 @@ static bool execute_extended(struct machine *m, struct cursor *c, uint8_t op)
 		take_uleb(c);
 		return true;
 	case 0x0f: /* def_cfa_expression */
-		row->cfa_size = take_uleb(c);
+		size = take_uleb(c);
+		row->cfa_size = (uint32_t)size;
 		row->cfa_expression = c->at;
-		skip(c, row->cfa_size);
-		return true;
+		skip(c, size);
+		return size <= UINT16_MAX;
 	case 0x10: /* expression */
 		number = take_uleb(c);
 		size = take_uleb(c);
@@ -420,7 +431,7 @@ static bool execute_extended(struct machine *m, struct cursor *c, uint8_t op)
 			  scale((uint64_t)take_sleb(c), f->data_factor));
 		return true;
 	case 0x12: /* def_cfa_sf */
-		row->cfa_register = take_uleb(c);
+		row->cfa_register = register_number(c);
 		row->cfa_offset = scale((uint64_t)take_sleb(c), f->data_factor);
 		row->cfa_expression = 0;
 		return true;
@@ -593,7 +604,7 @@ static bool push(struct cursor *c, uint8_t op, uintptr_t pc, struct value *top)
 	}
 }
 
-static bool evaluate(uintptr_t at, uint64_t size, uintptr_t pc, struct value *ret)
+static __attribute__((noinline)) bool evaluate(uintptr_t at, uint64_t size, uintptr_t pc, struct value *ret)
 {
 	struct value stack[EXPRESSION_DEPTH];
 	struct cursor c = { at, at + size, false };
@@ -730,7 +741,7 @@ static bool rule_in(const struct function *f, uintptr_t pc, struct vc_cfi_rule *
 	m.location = f->low;
 	memset(&m.row, 0, sizeof(m.row));
 	memset(&m.initial, 0, sizeof(m.initial));
-	m.row.cfa_register = UINT64_MAX;
+	m.row.cfa_register = UINT32_MAX;
 	/* The CIE's row holds from the first instruction on: nothing in it can be past pc. */
 	if (!run(&m, f->common, pc))
 		return false;

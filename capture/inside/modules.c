@@ -220,7 +220,7 @@ struct pass {
 	bool found;
 };
 
-static void add_or_keep(struct pass *pass, const struct dl_phdr_info *info)
+static __attribute__((noinline)) void add_or_keep(struct pass *pass, const struct dl_phdr_info *info)
 {
 	uint32_t count = atomic_load_explicit(&module_count, memory_order_relaxed);
 	struct module m;
@@ -233,12 +233,17 @@ static void add_or_keep(struct pass *pass, const struct dl_phdr_info *info)
 	for (tried = 0; tried < count; tried++) {
 		uint32_t i = (pass->hint + tried) % count + 1;
 
-		if (modules[i].low == m.low && modules[i].fingerprint == m.fingerprint &&
-		    atomic_load_explicit(&spans[i].high, memory_order_relaxed)) {
-			modules[i].seen = pass->number;
-			pass->hint = i;
-			return;
+		if (modules[i].low != m.low || modules[i].fingerprint != m.fingerprint)
+			continue;
+		/* Gone and loaded again as it was; without a build-id nobody can tell. */
+		if (!atomic_load_explicit(&spans[i].high, memory_order_relaxed)) {
+			if (!m.build_id_size)
+				continue;
+			atomic_store_explicit(&spans[i].high, m.high, memory_order_release);
 		}
+		modules[i].seen = pass->number;
+		pass->hint = i;
+		return;
 	}
 	if (count == VC_MODULES_MAX)
 		return;

@@ -47,21 +47,25 @@ struct step {
 	bool keeps_fp; /* the caller's fp is this frame's */
 };
 
-/* The last stack, outermost frame first. Words of frame i: [first_word[i], first_word[i + 1]). */
+/*
+ * The last stack, outermost frame first. Words of frame i: [first_word[i], first_word[i + 1]).
+ * The arrays are a cache line longer than needed, so that element i of one does not lie a multiple
+ * of 4096 bytes from element i of another: processors take such addresses for the same.
+ */
 struct kept {
 	uint32_t count;
 	bool valid; /* may be replayed */
 	uint8_t end;
 	uintptr_t high; /* of the stack it was on */
-	uint64_t pc[MAX];
-	uint64_t hash[MAX];
-	uintptr_t sp[MAX];
-	uintptr_t fp[MAX];
+	uint64_t pc[MAX + 8];
+	uint64_t hash[MAX + 8];
+	uintptr_t sp[MAX + 8];
+	uintptr_t fp[MAX + 8];
 	uint16_t module[MAX];
 	uint16_t first_word[MAX + 1];
 	bool needs_fp[MAX]; /* this frame or one further out */
-	uintptr_t word_at[MAX * 3 + 1];
-	uintptr_t word[MAX * 3 + 1];
+	uintptr_t word_at[MAX * 3 + 8];
+	uintptr_t word[MAX * 3 + 8];
 };
 
 struct vc_unwind_state {
@@ -193,13 +197,17 @@ static __attribute__((noinline)) struct cached decode(struct walk *w, struct cac
 	return entry;
 }
 
-static inline struct cached lookup(struct walk *w, uintptr_t pc, bool exact)
+static inline struct cached *set_of(struct vc_unwind_state *state, uintptr_t pc)
 {
-	uint64_t slot = (pc * UINT64_C(0x9e3779b97f4a7c15)) >> 54;
-	struct cached *set = w->state->cache[slot];
+	_Static_assert(SETS == 1 << (64 - 54), "the product's high bits index the sets");
+	return state->cache[(pc * UINT64_C(0x9e3779b97f4a7c15)) >> 54];
+}
+
+static struct cached lookup(struct walk *w, uintptr_t pc, bool exact)
+{
+	struct cached *set = set_of(w->state, pc);
 	unsigned int way;
 
-	_Static_assert(SETS == 1 << (64 - 54), "the slot indexes the sets");
 	for (way = 0; way < WAYS; way++) {
 		if ((set[way].place & PC_MASK) == pc && set[way].rule.exact == exact)
 			return set[way];
@@ -319,17 +327,14 @@ static __attribute__((noinline)) bool more_stack(struct walk *w)
 }
 
 /* From a frame to its caller by a rule; false: w->end says why not. */
-static inline bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct step *s)
+static bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct step *s)
 {
 	bool first = w->count == 0 || w->exact;
 	uintptr_t cfa;
 	uintptr_t at;
-	uintptr_t sure;
-	uintptr_t fp;
-	bool saved;
 
 	w->end = VC_STACK_OUTSIDE;
-	if (LIKELY(rule.kind == VC_CFI_SP)) {
+	if (rule.kind == VC_CFI_SP) {
 		cfa = w->sp + (uintptr_t)(rule.cfa * 8);
 	} else if (rule.kind == VC_CFI_FP) {
 		s->uses_fp = true;
@@ -346,46 +351,43 @@ static inline bool step_by_rule(struct walk *w, struct vc_cfi_rule rule, struct 
 	if (rule.fp_kind == VC_CFI_FP_AT_FP)
 		s->uses_fp = true;
 	/* Every call takes stack, so a caller's frame is further out: no walk runs in circles. */
-	if (UNLIKELY(cfa > w->high || cfa < w->sp || (cfa == w->sp && !first)))
+	if (cfa > w->high || cfa < w->sp || (cfa == w->sp && !first))
 		return false;
-	if (UNLIKELY(rule.ra_in_register)) {
+	if (rule.ra_in_register) {
 		if (!w->exact || !w->link) {
 			w->end = VC_STACK_NO_RULE;
 			return false;
 		}
 		w->pc = w->link;
-		sure = w->sp;
 	} else {
 		at = cfa + (uintptr_t)(rule.ra * 8);
-		if (UNLIKELY(!readable(w, at)))
+		if (!readable(w, at))
 			return false;
 		s->ra_at = at;
 		s->ra_word = word_at(at);
 		w->pc = strip(s->ra_word);
-		sure = at;
 	}
-	/* Whether the frame pointer was saved is not predictable either: one read, no branch. */
-	saved = rule.fp_kind != VC_CFI_FP_SAME;
-	at = (rule.fp_kind == VC_CFI_FP_AT_FP ? w->fp : cfa) + (uintptr_t)(rule.fp * 8);
-	at = saved ? at : sure;
-	if (UNLIKELY(!readable(w, at)))
-		return false;
-	fp = word_at(at);
-	s->keeps_fp = !saved;
-	s->fp_at = saved ? at : 0;
-	s->fp_word = fp;
-	w->fp = saved ? fp : w->fp;
+	if (rule.fp_kind == VC_CFI_FP_SAME) {
+		s->keeps_fp = true;
+	} else {
+		at = (rule.fp_kind == VC_CFI_FP_AT_CFA ? cfa : w->fp) + (uintptr_t)(rule.fp * 8);
+		if (!readable(w, at))
+			return false;
+		s->fp_at = at;
+		s->fp_word = word_at(at);
+		w->fp = s->fp_word;
+	}
 	w->sp = cfa;
 	w->exact = false;
 	return true;
 }
 
 /* One step outwards; false: the frame just listed is the last. */
-static inline bool step_out(struct walk *w, struct step *s)
+static bool step_out(struct walk *w, struct step *s)
 {
 	struct cached entry;
 
-	if (UNLIKELY(w->pc > PC_MASK)) {
+	if (w->pc > PC_MASK) {
 		s->place = 0;
 		w->end = VC_STACK_NO_RULE;
 		return false;
@@ -431,16 +433,92 @@ static inline int32_t first_change(const struct kept *kept, int32_t k)
 	return -1;
 }
 
-/* Moves *k outwards to the kept frame at this sp; true if it is the frame the walk is at. */
-static inline bool reached(const struct walk *w, const struct kept *kept, int32_t *k)
+/* A frame's registers, apart from the walk so that they stay in the processor's. */
+struct position {
+	uintptr_t pc;
+	uintptr_t sp;
+	uintptr_t fp;
+};
+
+/* Moves *k outwards to the kept frame at this sp; true if it is the frame at hand. */
+static inline bool reached(const struct kept *kept, const struct position *p, int32_t *k)
 {
 	int32_t i = *k;
 
-	while (i >= 0 && kept->sp[i] < w->sp)
+	while (i >= 0 && kept->sp[i] < p->sp)
 		i--;
 	*k = i;
-	return i >= 0 && kept->sp[i] == w->sp && kept->pc[i] == w->pc &&
-	       (!kept->needs_fp[i] || kept->fp[i] == w->fp) && !w->exact;
+	return i >= 0 && kept->sp[i] == p->sp && kept->pc[i] == p->pc &&
+	       (!kept->needs_fp[i] || kept->fp[i] == p->fp);
+}
+
+/*
+ * Nearly every step: a cached rule with the CFA at a distance from sp or fp, all within bounds.
+ * Anything else is left to step_slow: then this returns false and has changed nothing.
+ */
+static inline bool step_fast(const struct walk *w, struct position *p, struct step *s)
+{
+	const struct cached *set = set_of(w->state, p->pc);
+	uintptr_t room = w->high - p->sp;
+	struct vc_cfi_rule rule;
+	bool saved;
+	uintptr_t cfa;
+	uintptr_t ra_at;
+	uintptr_t fp_at;
+	unsigned int way = 0;
+
+	while ((set[way].place & PC_MASK) != p->pc || set[way].rule.exact) {
+		if (++way == WAYS)
+			return false;
+	}
+	rule = set[way].rule;
+	if (UNLIKELY((rule.kind != VC_CFI_SP && rule.kind != VC_CFI_FP) || rule.ra_in_register))
+		return false;
+	saved = rule.fp_kind != VC_CFI_FP_SAME;
+	cfa = (rule.kind == VC_CFI_SP ? p->sp : p->fp) + (uintptr_t)(rule.cfa * 8);
+	ra_at = cfa + (uintptr_t)(rule.ra * 8);
+	fp_at = (rule.fp_kind == VC_CFI_FP_AT_FP ? p->fp : cfa) + (uintptr_t)(rule.fp * 8);
+	/* Whether fp was saved is not predictable: one read in any case, and no branch. */
+	fp_at = saved ? fp_at : ra_at;
+	if (UNLIKELY(cfa <= p->sp || cfa > w->high || ra_at - p->sp >= room ||
+		     fp_at - p->sp >= room || ((ra_at | fp_at) & 7)))
+		return false;
+	s->place = set[way].place;
+	s->sp = p->sp;
+	s->fp = p->fp;
+	s->ra_at = ra_at;
+	s->ra_word = word_at(ra_at);
+	s->fp_at = saved ? fp_at : 0;
+	s->fp_word = word_at(fp_at);
+	s->cfa_at = 0;
+	s->uses_fp = rule.kind == VC_CFI_FP || rule.fp_kind == VC_CFI_FP_AT_FP;
+	s->keeps_fp = !saved;
+	p->pc = strip(s->ra_word);
+	p->sp = cfa;
+	p->fp = saved ? s->fp_word : p->fp;
+	return true;
+}
+
+/* Any step; false: the frame just listed is the last. */
+static __attribute__((noinline)) bool step_slow(struct walk *w, struct position *p, struct step *s)
+{
+	unsigned int attempt = 0;
+	bool more;
+
+	do {
+		w->pc = p->pc;
+		w->sp = p->sp;
+		w->fp = p->fp;
+		memset(s, 0, sizeof(*s));
+		s->sp = p->sp;
+		s->fp = p->fp;
+		more = step_out(w, s);
+	} while (!more && w->end == VC_STACK_OUTSIDE && !w->signals && attempt++ == 0 &&
+		 more_stack(w));
+	p->pc = w->pc;
+	p->sp = w->sp;
+	p->fp = w->fp;
+	return more;
 }
 
 /* Walks from where w is until the root, a limit, or a frame of the kept stack from k on. */
@@ -448,13 +526,13 @@ static void walk(struct walk *w, int32_t k)
 {
 	struct vc_unwind_state *state = w->state;
 	const struct kept *kept = &state->kept;
+	struct position p = { w->pc, w->sp, w->fp };
 
 	w->joined = -1;
 	while (w->count < MAX) {
 		struct step *s = &state->steps[w->count];
-		bool more;
 
-		if (reached(w, kept, &k)) {
+		if (!w->exact && reached(kept, &p, &k)) {
 			int32_t changed = first_change(kept, k);
 
 			if (changed < 0) {
@@ -465,26 +543,21 @@ static void walk(struct walk *w, int32_t k)
 			/* All frames further in than the change lead through it. */
 			k = changed - 1;
 		}
-		memset(s, 0, sizeof(*s));
-		s->sp = w->sp;
-		s->fp = w->fp;
-		more = step_out(w, s);
-		if (UNLIKELY(!more && w->end == VC_STACK_OUTSIDE && !w->signals && more_stack(w))) {
-			w->sp = s->sp;
-			w->fp = s->fp;
-			w->pc = s->place & PC_MASK;
-			memset(s, 0, sizeof(*s));
-			s->sp = w->sp;
-			s->fp = w->fp;
-			more = step_out(w, s);
+		if (UNLIKELY(w->exact || !step_fast(w, &p, s))) {
+			/* A copy, or the address taken here would keep p in memory. */
+			struct position copy = p;
+			bool more = step_slow(w, &copy, s);
+
+			p = copy;
+			if (!more || (w->stale && !w->last_try)) {
+				w->count++;
+				/* Bounds may turn out to be others: such a stack is walked anew. */
+				w->unsure |= w->end == VC_STACK_OUTSIDE || w->stale;
+				return;
+			}
 		}
 		w->count++;
-		if (UNLIKELY(!more || (w->stale && !w->last_try))) {
-			/* Bounds may turn out to be others, so such a stack is always walked anew. */
-			w->unsure |= w->end == VC_STACK_OUTSIDE || w->stale;
-			return;
-		}
-		if (w->pc == 0) {
+		if (UNLIKELY(p.pc == 0)) {
 			w->end = VC_STACK_COMPLETE;
 			return;
 		}

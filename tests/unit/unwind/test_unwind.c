@@ -324,10 +324,12 @@ int main(void)
 		TEST(test_jit_frame),
 		TEST(test_state_passed_on),
 		TEST(test_stack_that_grew),
+		TEST(test_stack_used),
 		TEST(test_module_table),
 		TEST(test_no_unwind_data),
 		TEST(test_swapped_objects),
 		TEST(test_damaged_unwind_data),
+		TEST(test_objects_come_and_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,11 +12,13 @@ void test_limit(void **context);
 void test_jit_frame(void **context);
 void test_state_passed_on(void **context);
 void test_stack_that_grew(void **context);
+void test_stack_used(void **context);
 
 /* test_unwind_modules.c: objects that come, go, lack or damage their unwind data */
 void test_module_table(void **context);
 void test_no_unwind_data(void **context);
 void test_swapped_objects(void **context);
 void test_damaged_unwind_data(void **context);
+void test_objects_come_and_go(void **context);
 
 #endif

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -261,4 +262,43 @@ void test_damaged_unwind_data(void **context)
 	}
 	waitpid(child, &status, 0);
 	assert_int_equal(status, 0);
+}
+
+/* Two threads look at their stacks while a third loads and unloads. */
+static volatile bool loading;
+
+static void *look_on(void *argument)
+{
+	struct chain chain = { .length = 0 };
+
+	judge_seed((uintptr_t)argument);
+	while (loading) {
+		judge_shuffle(&chain, chain.length / 2, 5 + judge_random(25));
+		chain_next(&chain, 0);
+	}
+	return NULL;
+}
+
+void test_objects_come_and_go(void **context)
+{
+	uint32_t before = vc_modules_count();
+	pthread_t threads[2];
+	unsigned int i;
+
+	(void)context;
+	vc_modules_watch_dlclose();
+	loading = true;
+	for (i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, look_on,
+						(void *)(uintptr_t)(i + 20)), 0);
+	for (i = 0; i < 100; i++)
+		swap_once(close_watched);
+	loading = false;
+	for (i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(judge_counts.mismatches, 0);
+	assert_int_equal(judge_counts.hash_mismatches, 0);
+	assert_true(judge_counts.stacks > 600);
+	/* What comes back as it was is the module it was, so the table does not fill up. */
+	assert_true(vc_modules_count() - before < 100);
 }

@@ -423,3 +423,50 @@ void test_stack_that_grew(void **context)
 	assert_ptr_equal(good, context);
 	expect_no_mismatch(2);
 }
+
+enum { PAINT = 0xa5, PAINTED = 64 * 1024 };
+
+static struct vc_unwind_state *painted_state;
+static uintptr_t painted_from;
+
+static void capture_on_paint(void)
+{
+	struct vc_native_stack stack;
+
+	painted_from = (uintptr_t)__builtin_frame_address(0);
+	judge_take(painted_state, &stack);
+	__asm__ volatile("" : : "r"(&stack) : "memory");
+}
+
+/* Bytes of stack that a capture takes, with those of the function that asks for it. */
+static size_t stack_used(struct vc_unwind_state *state)
+{
+	uint8_t *memory = mmap(NULL, PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
+	size_t i = 0;
+	size_t used;
+
+	assert_true(memory != MAP_FAILED);
+	memset(memory, PAINT, PAINTED);
+	painted_state = state;
+	run_fiber((char *)memory, PAINTED, capture_on_paint);
+	while (i < PAINTED && memory[i] == PAINT)
+		i++;
+	used = painted_from - (uintptr_t)(memory + i);
+	munmap(memory, PAINTED);
+	return used;
+}
+
+void test_stack_used(void **context)
+{
+	struct vc_unwind_state *state = judge_state_new();
+	size_t first = stack_used(state);
+	size_t later;
+
+	(void)context;
+	later = stack_used(state);
+	print_message("a first capture takes %zu bytes of stack, a later one %zu\n", first, later);
+	assert_true(first > 100 && first <= 2048);
+	assert_true(later > 100 && later <= 1024);
+	judge_state_free(state);
+}
