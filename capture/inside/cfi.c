@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "capture/inside/cfi_cursor.h"
+
 #if defined(__x86_64__)
 enum { REGISTER_SP = 7, REGISTER_FP = 6, REGISTER_RA = 16, RA_STARTS_IN_REGISTER = 0 };
 #elif defined(__aarch64__)
@@ -14,97 +16,6 @@ enum { REGISTER_SP = 31, REGISTER_FP = 29, REGISTER_RA = 30, RA_STARTS_IN_REGIST
 #endif
 
 enum { REMEMBER_DEPTH = 4, EXPRESSION_DEPTH = 6 };
-
-/* A cursor over bytes that may be damaged: a read past the end sets bad and yields 0. */
-struct cursor {
-	uintptr_t at;
-	uintptr_t end;
-	bool bad;
-};
-
-static bool take(struct cursor *c, void *bytes, size_t size)
-{
-	if (c->bad || c->at > c->end || c->end - c->at < size) {
-		c->bad = true;
-		memset(bytes, 0, size);
-		return false;
-	}
-	memcpy(bytes, (const void *)c->at, size);
-	c->at += size;
-	return true;
-}
-
-static uint8_t take_u8(struct cursor *c)
-{
-	uint8_t v;
-
-	take(c, &v, sizeof(v));
-	return v;
-}
-
-static uint16_t take_u16(struct cursor *c)
-{
-	uint16_t v;
-
-	take(c, &v, sizeof(v));
-	return v;
-}
-
-static uint32_t take_u32(struct cursor *c)
-{
-	uint32_t v;
-
-	take(c, &v, sizeof(v));
-	return v;
-}
-
-static uint64_t take_u64(struct cursor *c)
-{
-	uint64_t v;
-
-	take(c, &v, sizeof(v));
-	return v;
-}
-
-static uint64_t take_uleb(struct cursor *c)
-{
-	uint64_t value = 0;
-	unsigned int shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = take_u8(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while ((byte & 0x80) && !c->bad);
-	return value;
-}
-
-static int64_t take_sleb(struct cursor *c)
-{
-	uint64_t value = 0;
-	unsigned int shift = 0;
-	uint8_t byte;
-
-	do {
-		byte = take_u8(c);
-		if (shift < 64)
-			value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-	} while ((byte & 0x80) && !c->bad);
-	if (shift < 64 && (byte & 0x40))
-		value |= ~(uint64_t)0 << shift;
-	return (int64_t)value;
-}
-
-static void skip(struct cursor *c, uint64_t size)
-{
-	if (c->bad || size > c->end - c->at)
-		c->bad = true;
-	else
-		c->at += size;
-}
 
 /* A pointer in one of the DW_EH_PE encodings; base is what "relative to data" means. */
 static uintptr_t take_encoded(struct cursor *c, uint8_t encoding, uintptr_t base)
@@ -604,7 +515,8 @@ static bool push(struct cursor *c, uint8_t op, uintptr_t pc, struct value *top)
 	}
 }
 
-static __attribute__((noinline)) bool evaluate(uintptr_t at, uint64_t size, uintptr_t pc, struct value *ret)
+static __attribute__((noinline)) bool evaluate(uintptr_t at, uint64_t size, uintptr_t pc,
+					       struct value *ret)
 {
 	struct value stack[EXPRESSION_DEPTH];
 	struct cursor c = { at, at + size, false };

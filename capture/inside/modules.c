@@ -220,7 +220,8 @@ struct pass {
 	bool found;
 };
 
-static __attribute__((noinline)) void add_or_keep(struct pass *pass, const struct dl_phdr_info *info)
+static __attribute__((noinline)) void add_or_keep(struct pass *pass,
+						  const struct dl_phdr_info *info)
 {
 	uint32_t count = atomic_load_explicit(&module_count, memory_order_relaxed);
 	struct module m;

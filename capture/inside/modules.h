@@ -2,11 +2,12 @@
 /*
  * The loaded objects of this process: which one an address is in, and its unwind data.
  *
- * Every object ever seen has an index from 1 on that is never used for another: what is loaded later
- * at the same addresses is another module, unless path, build-id and addresses are the same. The table is read without a lock; it is changed only inside
- * dl_iterate_phdr's callback, which glibc runs under the lock that also covers unmapping, so unwind
- * data is never read while it goes away. That lock is taken only for an address not seen before, by
- * vc_modules_check, and (26 ns) on every capture while a dlclose is running or nobody watches it.
+ * Every object ever seen has an index from 1 on that is never used for another: what is loaded
+ * later at the same addresses is another module, unless path, build-id and addresses are the same.
+ * The table is read without a lock; it is changed only inside dl_iterate_phdr's callback, which
+ * glibc runs under the lock that also covers unmapping, so unwind data is never read while it goes
+ * away. That lock is taken only for an address not seen before, by vc_modules_check, and (26 ns) on
+ * every capture while a dlclose is running or nobody watches it.
  *
  * All functions: no allocation; a system call only when an object is seen for the first time; errno
  * is kept. Not to be called from a signal handler that interrupted one of them: the guard of the

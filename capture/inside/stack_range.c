@@ -79,7 +79,8 @@ static bool consider(struct search *search, const struct mapping *m)
 		search->found.high = m->high;
 	}
 	/* The line of a growing mapping may come after sp, so only a lower bound above ends it. */
-	return search->sp >= low || (m->low > search->sp && !m->grows && m->low - search->sp > GROWTH);
+	return search->sp >= low ||
+	       (m->low > search->sp && !m->grows && m->low - search->sp > GROWTH);
 }
 
 /* Lines longer than the buffer (long names) are used for what fits: the front is what counts. */

@@ -189,7 +189,7 @@ static __attribute__((noinline)) struct cached decode(struct walk *w, struct cac
 	if (module) {
 		unsigned int way = 0;
 
-		/* The first ways first: then most lookups end at the first, which is predictable. */
+		/* First the first: then most lookups end there, which is predictable. */
 		while (way < WAYS && set[way].place)
 			way++;
 		set[way < WAYS ? way : state->next_way++ % WAYS] = entry;

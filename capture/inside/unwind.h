@@ -47,12 +47,12 @@ struct vc_registers {
  * been inlined and that does not itself align its stack.
  */
 #if defined(__x86_64__)
-#define VC_REGISTERS_OF_CALLER(registers)                                                          \
-	do {                                                                                       \
-		const uintptr_t *vc_frame_ = (const uintptr_t *)__builtin_frame_address(0);         \
-		(registers)->fp = vc_frame_[0];                                                    \
-		(registers)->pc = vc_frame_[1];                                                    \
-		(registers)->sp = (uintptr_t)(vc_frame_ + 2);                                      \
+#define VC_REGISTERS_OF_CALLER(registers)							\
+	do {											\
+		const uintptr_t *vc_frame_ = (const uintptr_t *)__builtin_frame_address(0);	\
+		(registers)->fp = vc_frame_[0];							\
+		(registers)->pc = vc_frame_[1];							\
+		(registers)->sp = (uintptr_t)(vc_frame_ + 2);					\
 	} while (0)
 #elif defined(__aarch64__)
 /* The frame record is not at a fixed distance from the caller's sp: this frame is listed too. */
@@ -61,12 +61,12 @@ struct vc_registers {
 
 /** Registers of the place this stands at. */
 #if defined(__x86_64__)
-#define VC_REGISTERS_HERE(registers)                                                               \
-	__asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"                      \
+#define VC_REGISTERS_HERE(registers)								\
+	__asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"			\
 			 : "=&r"((registers)->pc), "=&r"((registers)->sp), "=&r"((registers)->fp))
 #elif defined(__aarch64__)
-#define VC_REGISTERS_HERE(registers)                                                               \
-	__asm__ volatile("adr %0, . + 4\n\tmov %1, sp\n\tmov %2, x29"                              \
+#define VC_REGISTERS_HERE(registers)								\
+	__asm__ volatile("adr %0, . + 4\n\tmov %1, sp\n\tmov %2, x29"				\
 			 : "=&r"((registers)->pc), "=&r"((registers)->sp), "=&r"((registers)->fp))
 #endif
 

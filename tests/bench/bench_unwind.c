@@ -2,8 +2,9 @@
 /*
  * Nanoseconds per frame of the unwinder and of libgcc, at several depths.
  *
- * 200 chains of nodes without frame pointers (10 % with a frame of variable size, 3 % over-aligned);
- * each shares the outer 60 % with the one before. Per capture both methods run, in turns; medians.
+ * 200 chains of nodes without frame pointers (10 % of variable size, 3 % over-aligned),
+ * each of which has the outer 60 % of the one before. Both methods run per capture, in turns.
+ * Medians.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,8 +118,8 @@ static void bench(unsigned int depth)
 	vc_unwind_counts_of(state, &after);
 	qsort(own_ns, samples, sizeof(double), by_value);
 	qsort(libgcc_ns, samples, sizeof(double), by_value);
-	printf("depth %3u: %3u frames, %2.0f%% replayed: %6.1f ns/frame, whole %6.0f ns (p99 %6.0f); "
-	       "libgcc %6.1f ns/frame; ratio %.1f\n",
+	printf("depth %3u: %3u frames, %2.0f%% replayed: %6.1f ns/frame, whole %6.0f ns "
+	       "(p99 %6.0f); libgcc %6.1f ns/frame; ratio %.1f\n",
 	       depth, frames,
 	       100.0 * (double)(after.frames_replayed - before.frames_replayed) /
 		       (double)(after.frames - before.frames),

@@ -315,7 +315,7 @@ void test_jit_frame(void **context)
 	chain_next(&chain, 0);
 	hash = last.hash;
 	assert_int_equal(last.end, VC_STACK_COMPLETE);
-	/* Three nodes, the unknown frame, its callee, three nodes, the leaf; more without inlining. */
+	/* Three nodes, the unknown frame, its callee, three nodes, the leaf; or more. */
 	assert_true(last.count >= here.count + 3 + 1 + 1 + 3 + 1);
 	for (i = 0; i + 1 < here.count; i++)
 		assert_true(last.pcs[i] == outer[i]);
