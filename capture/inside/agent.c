@@ -13,6 +13,7 @@
 
 #include "capture/inside/copy.h"
 #include "capture/inside/events.h"
+#include "capture/inside/old_libc.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -20,6 +21,10 @@
 #include "capture/inside/thread.h"
 #include "capture/inside/triggers.h"
 #include "formats/supervisor.h"
+
+VC_OLD_LIBC(pthread_create);
+VC_OLD_LIBC(pthread_attr_setstacksize);
+VC_OLD_LIBC(pthread_sigmask);
 
 #define MILLISECOND 1000000l
 #define IDLE (200 * MILLISECOND)     /* between looks at what needs growth */
@@ -219,6 +224,8 @@ static bool start_thread(void)
 	pthread_t thread;
 	bool made = false;
 
+	if (!pthread_create || !pthread_attr_setstacksize || !pthread_sigmask)
+		return false;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_attr_init(&attributes) == 0) {

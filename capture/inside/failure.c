@@ -5,8 +5,43 @@
 #include "capture/inside/start.h"
 #include "capture/inside/thread.h"
 
-/* A failure whose details found no room is remembered as this row plus 1. */
-#define ROW_LOST_PLUS_ONE UINT32_MAX
+/*
+ * vc_thread_local.failure_plus_one: the first failure of a row of them without a success between,
+ * plus 1, or this where its details found no room; the top bit once there was a second.
+ */
+#define ROW_LOST_PLUS_ONE 0x7fffffffu
+#define FAILED_AGAIN 0x80000000u
+
+static void outcome(uint32_t row_plus_one, enum vc_failure_outcome what)
+{
+	if (row_plus_one != ROW_LOST_PLUS_ONE)
+		vc_store_failure_outcome(row_plus_one - 1, what);
+}
+
+static uint32_t event_row(uint32_t row_plus_one)
+{
+	return row_plus_one == ROW_LOST_PLUS_ONE ? UINT32_MAX : row_plus_one - 1;
+}
+
+/* The mark to show is the first: it has what was live before the program gave memory back. */
+static void tell(uint32_t row_plus_one)
+{
+	uint32_t before = vc_thread_local.failure_plus_one;
+
+	if (!before) {
+		vc_thread_local.failure_plus_one = row_plus_one;
+		vc_event_failure(event_row(row_plus_one), false);
+		return;
+	}
+	outcome(row_plus_one, VC_FAILURE_OUT_OF_MEMORY);
+	if (before & FAILED_AGAIN) {
+		vc_event_failure(event_row(row_plus_one), true);
+		return;
+	}
+	vc_thread_local.failure_plus_one = before | FAILED_AGAIN;
+	outcome(before, VC_FAILURE_OUT_OF_MEMORY);
+	vc_event_failure(event_row(before), true);
+}
 
 void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
 {
@@ -19,15 +54,13 @@ void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t request
 		.thread = vc_thread_local.id,
 		.stack = call->stack,
 	};
-	bool again = vc_thread_local.failure_plus_one != 0;
 	size_t free_bytes, total;
 	uint32_t row;
 
 	if (device < 0 && vc_thread_local.context_known)
 		device = vc_thread_local.device;
 	if (!vc_thread_local.capturing) {
-		if (device < 0 && vc_driver.cuCtxGetDevice &&
-		    vc_driver.cuCtxGetDevice(&device))
+		if (device < 0 && vc_driver.cuCtxGetDevice && vc_driver.cuCtxGetDevice(&device))
 			device = -1;
 		if (vc_driver.cuMemGetInfo_v2 && !vc_driver.cuMemGetInfo_v2(&free_bytes, &total)) {
 			failure.free_plus_one = free_bytes + 1;
@@ -36,8 +69,7 @@ void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t request
 	}
 	failure.device_plus_one = (uint16_t)(device + 1);
 	row = vc_store_failure(&failure);
-	vc_thread_local.failure_plus_one = row == UINT32_MAX ? ROW_LOST_PLUS_ONE : row + 1;
-	vc_event_failure(row, again);
+	tell(row < ROW_LOST_PLUS_ONE ? row + 1 : ROW_LOST_PLUS_ONE);
 }
 
 void vc_failure_over(void)
@@ -47,7 +79,8 @@ void vc_failure_over(void)
 	if (__builtin_expect(!row_plus_one, 1))
 		return;
 	vc_thread_local.failure_plus_one = 0;
+	if (row_plus_one & FAILED_AGAIN)
+		return;
 	vc_store_count(VC_COUNTER_RETRIES);
-	if (row_plus_one != ROW_LOST_PLUS_ONE)
-		vc_store_failure_outcome(row_plus_one - 1, VC_FAILURE_RETRIED);
+	outcome(row_plus_one, VC_FAILURE_RETRIED);
 }

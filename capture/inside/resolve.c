@@ -14,25 +14,14 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "capture/inside/old_libc.h"
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
 
-/*
- * Where the C library is older than 2.34 these live in a library of their own, which need not be
- * loaded: then nobody calls dlsym either, and the driver cannot be there.
- */
-#if defined(__x86_64__)
-#define OLDEST_VERSION "GLIBC_2.2.5"
-#elif defined(__aarch64__)
-#define OLDEST_VERSION "GLIBC_2.17"
-#endif
-__asm__(".symver dlvsym, dlvsym@" OLDEST_VERSION);
-__asm__(".symver dlopen, dlopen@" OLDEST_VERSION);
-__asm__(".symver dlerror, dlerror@" OLDEST_VERSION);
-#pragma weak dlvsym
-#pragma weak dlopen
-#pragma weak dlerror
+VC_OLD_LIBC(dlvsym);
+VC_OLD_LIBC(dlopen);
+VC_OLD_LIBC(dlerror);
 
 #define EXPORTED __attribute__((visibility("default"), noinline))
 
@@ -124,7 +113,7 @@ void *(*vc_dlsym_real)(void *handle, const char *name);
 /* What is asked of the system must not be a tail call: RTLD_NEXT means next to us. */
 void vc_dlsym_find(void)
 {
-	static const char *const versions[] = {"GLIBC_2.34", OLDEST_VERSION};
+	static const char *const versions[] = {"GLIBC_2.34", VC_OLDEST_VERSION};
 	void *(*real)(void *, const char *) = NULL;
 	void *next;
 

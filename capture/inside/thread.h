@@ -27,7 +27,7 @@ struct vc_thread_local {
 	uint64_t context;         /* current context as seen set; valid if context_known */
 	uint32_t id;              /* kernel thread id, 0 until known */
 	uint32_t phase;           /* string id of the running phase */
-	uint32_t failure_plus_one;/* failed allocation of this thread without a success since */
+	uint32_t failure_plus_one;/* failed allocation without a success since; see failure.c */
 	int16_t device;           /* of that context, -1 unknown */
 	uint8_t depth;            /* > 0: inside the recorder */
 	bool context_known;

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One thing that must hold for the recorder inside a program, by name; see the table at the end.
+ * Reaches the driver by dlopen and dlsym, so that it starts without one.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "capture/vramcore.h"
+#include "compare.h"
+#include "formats/tables.h"
+#include "functions.h"
+
+static int failures;
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			failures++;                                                                \
+		}                                                                                  \
+	} while (0)
+
+static struct test_recording recording;
+
+static bool open_own(void)
+{
+	bool there = test_recording_open(getpid(), &recording) == 0;
+
+	CHECK(there);
+	return there;
+}
+
+static bool begin(void)
+{
+	vc_cu_context context;
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(!cu.cuInit(0));
+	CHECK(!cu.cuCtxCreate_v2(&context, 0, 0));
+	return !failures;
+}
+
+/* ---- a program without CUDA ---- */
+
+static int tasks(void)
+{
+	char path[64];
+	struct stat status;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", getpid());
+	return stat(path, &status) ? -1 : (int)status.st_nlink - 2;
+}
+
+static void nothing(void)
+{
+	void *self = dlopen(NULL, RTLD_NOW), *libc = dlopen("libc.so.6", RTLD_NOW);
+
+	CHECK(self && libc);
+	CHECK(dlsym(libc, "puts") == (void *)dlsym(RTLD_DEFAULT, "puts"));
+	CHECK(dlsym(RTLD_NEXT, "getenv") != NULL);
+	dlerror();
+	/* Names of the driver and names that merely begin like them. */
+	CHECK(!dlsym(libc, "cuMemAlloc_v2"));
+	CHECK(strstr(dlerror(), "undefined symbol: cuMemAlloc_v2"));
+	CHECK(!dlsym(libc, "cudnnCreate"));
+	CHECK(strstr(dlerror(), "undefined symbol: cudnnCreate"));
+	CHECK(!dlsym(RTLD_DEFAULT, "cublasCreate_v2"));
+	CHECK(!dlsym(libc, ""));
+	CHECK(!dlsym(self, "cu"));
+	vramcore_step(7);
+	vramcore_phase("idle");
+	CHECK(test_recordings() == 0);
+	CHECK(tasks() == 1);
+}
+
+/* A library of another kind that exports names like the driver's: its own are handed out. */
+static void stranger(void)
+{
+	void *library = dlopen(getenv("TEST_STRANGER"), RTLD_NOW | RTLD_LOCAL);
+	int (*function)(void);
+
+	CHECK(library);
+	if (!library)
+		return;
+	*(void **)&function = dlsym(library, "cuMemAlloc_v2");
+	CHECK(function && function() == 4242);
+	*(void **)&function = dlsym(library, "cudnnCreate");
+	CHECK(function && function() == 4243);
+	/* Also once the driver is known. */
+	begin();
+	*(void **)&function = dlsym(library, "cuMemAlloc_v2");
+	CHECK(function && function() == 4242);
+}
+
+static void init_only(void)
+{
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(!cu.cuInit(0));
+	CHECK(test_recordings() == 0);
+	CHECK(tasks() == 1);
+}
+
+/* ---- children ---- */
+
+/* The driver serves no child of a process that used it: the parent records blocks of its own. */
+static char pool[4096];
+
+static void child(void)
+{
+	const struct vc_record *record;
+	vc_cu_context context;
+	vc_cu_pointer pointer;
+
+	CHECK(test_recording_open(getpid(), &recording) != 0);
+	/* Nothing begins with the end of what the parent had. */
+	vramcore_block_free(pool);
+	CHECK(test_recording_open(getpid(), &recording) != 0);
+	CHECK(!cu.cuInit(0));
+	CHECK(!cu.cuCtxCreate_v2(&context, 0, 0));
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 777));
+	if (!open_own())
+		return;
+	record = test_record(&recording, VC_KIND_LINEAR, pointer);
+	CHECK(record && record->size == 777 && record->thread == (uint32_t)getpid());
+	if (record) {
+		CHECK(!strcmp(test_string(&recording, record->call_name), "cuMemAlloc_v2"));
+		CHECK(test_stack(&recording, record->stack) != NULL);
+		CHECK(!record->phase);
+	}
+	CHECK(!test_record(&recording, VC_KIND_BLOCK, (uintptr_t)pool));
+	CHECK(recording.root->fixed.pid == (uint64_t)getpid());
+	CHECK(recording.root->fixed.parent_pid == (uint64_t)getppid());
+	usleep(50000);
+	CHECK(tasks() == 2); /* an agent of its own */
+}
+
+static void wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
+}
+
+static void forks(void)
+{
+	pid_t pid;
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(vramcore_start() == 1);
+	vramcore_phase("parent");
+	vramcore_block(pool, 100, NULL);
+	pid = fork();
+	if (!pid) {
+		child();
+		_exit(failures != 0);
+	}
+	wait_for(pid);
+	/* A child that the C library knows nothing of. */
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (!pid) {
+		child();
+		_exit(failures != 0);
+	}
+	wait_for(pid);
+	pid = vfork();
+	if (!pid) {
+		execl("/bin/true", "true", (char *)NULL);
+		_exit(9);
+	}
+	wait_for(pid);
+	begin();
+	vramcore_block(pool + 100, 200, NULL);
+	if (!open_own())
+		return;
+	CHECK(test_record(&recording, VC_KIND_BLOCK, (uintptr_t)pool) != NULL);
+	CHECK(test_record(&recording, VC_KIND_BLOCK, (uintptr_t)pool + 100) != NULL);
+	CHECK(test_recordings() == 3);
+}
+
+/* ---- failed allocations ---- */
+
+static const struct vc_failure_row *failure(uint64_t row)
+{
+	return test_item(&recording, VC_REC_FAILURES, row, sizeof(struct vc_failure_row));
+}
+
+/* SIMCUDA_FAIL makes calls 2, 4, 5 and 7 to 10 of cuMemAlloc_v2 fail. */
+static void fails(void)
+{
+	static const int expected[] = {0, 2, 0, 2, 2, 0, 2, 2, 2, 2, 0};
+	static const enum vc_failure_outcome outcome[] = {
+		VC_FAILURE_RETRIED,	  VC_FAILURE_OUT_OF_MEMORY, VC_FAILURE_OUT_OF_MEMORY,
+		VC_FAILURE_OUT_OF_MEMORY, VC_FAILURE_OUT_OF_MEMORY, VC_FAILURE_OUT_OF_MEMORY,
+		VC_FAILURE_OUT_OF_MEMORY};
+	const struct vc_failure_row *row;
+	vc_cu_pointer pointer;
+
+	begin();
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		CHECK(cu.cuMemAlloc_v2(&pointer, 1000 + i) == expected[i]);
+	if (!open_own())
+		return;
+	CHECK(test_used(&recording, VC_REC_FAILURES) == 7);
+	CHECK(test_counter(&recording, VC_COUNTER_CALLS_FAILED) == 7);
+	CHECK(test_counter(&recording, VC_COUNTER_RETRIES) == 1);
+	for (uint64_t i = 0; i < 7; i++) {
+		row = failure(i);
+		CHECK(row && vc_word_value(row->outcome) == (uint64_t)outcome[i]);
+	}
+	row = failure(0);
+	if (!row)
+		return;
+	CHECK(row->requested == 1001 && row->result == 2 && row->device_plus_one == 1);
+	CHECK(row->live == 1000);
+	CHECK(row->free_plus_one && row->total && row->free_plus_one - 1 < row->total);
+	CHECK(!strcmp(test_string(&recording, row->call_name), "cuMemAlloc_v2"));
+	CHECK(test_stack(&recording, row->stack) != NULL);
+	/* What becomes a snapshot: the first of the pair, the first of the four and two more, 3 at most. */
+	CHECK(test_used(&recording, VC_REC_MOMENTS) == 3);
+	for (uint64_t i = 0; i < 3; i++) {
+		static const uint64_t shown[] = {1, 3, 5};
+		const struct vc_moment_row *moment =
+			test_item(&recording, VC_REC_MOMENTS, i, sizeof(*moment));
+
+		CHECK(moment && moment->failure_plus_one == shown[i] + 1);
+	}
+}
+
+/* A context that cannot be made is a failure as well, and begins a recording to say so. */
+static void context_fails(void)
+{
+	vc_cu_context context;
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(!cu.cuInit(0));
+	CHECK(cu.cuDevicePrimaryCtxRetain(&context, 0) == 2);
+	if (open_own())
+		CHECK(test_used(&recording, VC_REC_FAILURES) == 1);
+}
+
+/* ---- what the program reports ---- */
+
+static void api(void)
+{
+	const struct vc_record *record;
+	vc_cu_pointer segment;
+	char *base;
+
+	begin();
+	CHECK(vramcore_start() == 1);
+	CHECK(!cu.cuMemAlloc_v2(&segment, 1 << 20));
+	base = (char *)(uintptr_t)segment;
+	vramcore_step(41);
+	vramcore_phase("forward");
+	vramcore_phase_push("layer1");
+	errno = 4711;
+	vramcore_block(base, 4096, (void *)0x77);
+	vramcore_phase_pop();
+	vramcore_block_named(base + 4096, 8192, 8000, NULL, "cache");
+	vramcore_phase("");
+	vramcore_tensor(base, 4000, "parameter", "layer1.weight");
+	vramcore_tensor(base, 3000, "gradient", NULL);
+	CHECK(errno == 4711);
+	if (!open_own())
+		return;
+	CHECK(vc_word_value(recording.root->step) == 42);
+	record = test_record(&recording, VC_KIND_BLOCK, segment);
+	CHECK(record && record->size == 4096 && record->stream == 0x77 && record->step == 41);
+	CHECK(record && record->flags == VC_FLAG_REPORTED && record->device_plus_one == 1);
+	CHECK(record && !strcmp(test_string(&recording, record->phase), "forward > layer1"));
+	CHECK(record && test_stack(&recording, record->stack) != NULL);
+	record = test_record(&recording, VC_KIND_BLOCK, segment + 4096);
+	CHECK(record && record->size == 8192 && record->requested == 8000);
+	CHECK(record && !strcmp(test_string(&recording, record->phase), "forward"));
+	CHECK(record && !strcmp(test_string(&recording, record->label), "cache"));
+	record = test_record(&recording, VC_KIND_TENSOR, segment);
+	CHECK(record && record->size == 3000 && !record->phase);
+	CHECK(record && !strcmp(test_string(&recording, record->label), "gradient"));
+	vramcore_block_free(base);
+	CHECK(!test_record(&recording, VC_KIND_BLOCK, segment));
+	CHECK(test_record(&recording, VC_KIND_LINEAR, segment) != NULL);
+	CHECK(test_counter(&recording, VC_COUNTER_BLOCKS_UNKNOWN) == 0);
+	vramcore_block_free(base);
+	CHECK(test_counter(&recording, VC_COUNTER_BLOCKS_UNKNOWN) == 1);
+	vramcore_tensor_free(base);
+	CHECK(!test_record(&recording, VC_KIND_TENSOR, segment));
+	vramcore_snapshot();
+	CHECK(test_used(&recording, VC_REC_MOMENTS) == 1);
+}
+
+static void phases(void)
+{
+	vc_cu_pointer pointer;
+	const struct vc_record *record;
+	char name[32];
+
+	begin();
+	/* Deeper than is named, and back: the outer name is found again. */
+	vramcore_phase_push("outer");
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		vramcore_phase_push(name);
+	}
+	for (int i = 0; i < 100; i++)
+		vramcore_phase_pop();
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 100));
+	if (!open_own())
+		return;
+	record = test_record(&recording, VC_KIND_LINEAR, pointer);
+	CHECK(record && !strcmp(test_string(&recording, record->phase), "outer"));
+	vramcore_phase_pop();
+	vramcore_phase_pop();
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 100));
+	record = test_record(&recording, VC_KIND_LINEAR, pointer);
+	CHECK(record && !record->phase);
+}
+
+/* ---- facts of the process ---- */
+
+static void facts(void)
+{
+	static const struct {
+		const char *name, *value;
+	} kept[] = {{"CUDA_VISIBLE_DEVICES", "0,1"}, {"NCCL_API_KEY", "***"},
+		    {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"}, {"RANK", "3"}};
+	bool seen[4] = {false};
+
+	/* Set by the program itself, as Python programs do. */
+	setenv("CUDA_VISIBLE_DEVICES", "0,1", 1);
+	begin();
+	if (!open_own())
+		return;
+	CHECK(recording.root->fixed.rank_plus_one == 4);
+	CHECK(recording.root->fixed.world_size == 8);
+	CHECK(!strcmp(test_string(&recording, vc_word_value(recording.root->job)), "1234"));
+	CHECK(strstr(test_string(&recording, vc_word_value(recording.root->command)), " facts"));
+	CHECK(*test_string(&recording, vc_word_value(recording.root->host)));
+	for (uint64_t i = 0; i < test_used(&recording, VC_REC_ENVIRONMENT); i++) {
+		const struct vc_environment_row *row =
+			test_item(&recording, VC_REC_ENVIRONMENT, i, sizeof(*row));
+		const char *name = test_string(&recording, row->name);
+
+		CHECK(strcmp(name, "MY_TOKEN") && strcmp(name, "HOME"));
+		for (int k = 0; k < 4; k++) {
+			if (strcmp(name, kept[k].name))
+				continue;
+			seen[k] = true;
+			CHECK(!strcmp(test_string(&recording, row->value), kept[k].value));
+		}
+	}
+	for (int k = 0; k < 4; k++)
+		CHECK(seen[k]);
+}
+
+/* ---- cost ---- */
+
+static volatile uint64_t heap_calls, system_calls;
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+void *malloc(size_t size)
+{
+	heap_calls++;
+	return __libc_malloc(size);
+}
+void *calloc(size_t count, size_t size)
+{
+	heap_calls++;
+	return __libc_calloc(count, size);
+}
+void *realloc(void *pointer, size_t size)
+{
+	heap_calls++;
+	return __libc_realloc(pointer, size);
+}
+void free(void *pointer)
+{
+	heap_calls++;
+	__libc_free(pointer);
+}
+
+static void on_call(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	(void)context;
+	system_calls++;
+}
+
+/* From here on every system call of this thread but the last ones is counted and not made. */
+static void count_calls(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigreturn, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO};
+
+	CHECK(!sigaction(SIGSYS, &action, NULL));
+	CHECK(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	CHECK(!prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
+static __attribute__((noinline)) void churn(int rounds)
+{
+	vc_cu_pointer pointer[8];
+
+	for (int i = 0; i < rounds; i++) {
+		for (int k = 0; k < 8; k++)
+			if (cu.cuMemAlloc_v2(&pointer[k], (size_t)(1000 + k)))
+				failures++;
+		vramcore_block((void *)(uintptr_t)pointer[0], 512, NULL);
+		vramcore_block_free((void *)(uintptr_t)pointer[0]);
+		for (int k = 0; k < 8; k++)
+			if (cu.cuMemFree_v2(pointer[k]))
+				failures++;
+	}
+}
+
+static void quiet(void)
+{
+	uint64_t heap, calls;
+
+	begin();
+	churn(2000);
+	usleep(300000); /* the agent has done its growing */
+	heap = heap_calls;
+	churn(500);
+	CHECK(heap_calls == heap);
+	count_calls();
+	getppid(); /* the counter counts */
+	CHECK(system_calls == 1);
+	calls = system_calls;
+	churn(500);
+	CHECK(system_calls == calls);
+	if (failures)
+		_exit(1);
+	_exit(0);
+}
+
+/* ---- threads ---- */
+
+static void *worker(void *argument)
+{
+	vc_cu_context context = argument;
+
+	CHECK(!cu.cuCtxSetCurrent(context));
+	churn(300);
+	return NULL;
+}
+
+static void threads(void)
+{
+	vc_cu_context context;
+	pthread_t thread[8];
+
+	begin();
+	CHECK(!cu.cuCtxGetCurrent(&context));
+	for (int i = 0; i < 8; i++)
+		CHECK(!pthread_create(&thread[i], NULL, worker, context));
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	CHECK(test_compare("threads") == 0);
+	if (!open_own())
+		return;
+	CHECK(test_counter(&recording, VC_COUNTER_ALLOCATIONS_SEEN) == 8 * 300 * 9 + 1);
+	CHECK(test_counter(&recording, VC_COUNTER_FREES_SEEN) == 8 * 300 * 9);
+	CHECK(test_counter(&recording, VC_COUNTER_FREES_UNKNOWN) == 0);
+	CHECK(test_counter(&recording, VC_COUNTER_STACKS_SKIPPED) == 0);
+}
+
+/* Many threads whose very first calls begin the recording together: nothing is missed. */
+static pthread_barrier_t barrier;
+
+static void *first_caller(void *argument)
+{
+	vc_cu_context context;
+	vc_cu_pointer pointer;
+
+	(void)argument;
+	pthread_barrier_wait(&barrier);
+	CHECK(!cu.cuDevicePrimaryCtxRetain(&context, 0));
+	CHECK(!cu.cuCtxSetCurrent(context));
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 1000));
+	return NULL;
+}
+
+static void together(void)
+{
+	pthread_t thread[8];
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(!cu.cuInit(0));
+	pthread_barrier_init(&barrier, NULL, 8);
+	for (int i = 0; i < 8; i++)
+		CHECK(!pthread_create(&thread[i], NULL, first_caller, NULL));
+	for (int i = 0; i < 8; i++)
+		pthread_join(thread[i], NULL);
+	CHECK(test_compare("together") == 0);
+	CHECK(test_recordings() == 1);
+}
+
+/* A thread whose context was set before the recorder could see it: it asks the driver. */
+static void unseen(void)
+{
+	vc_cu_context context[2], popped;
+	vc_cu_pointer pointer;
+
+	begin();
+	CHECK(!cu.cuCtxCreate_v2(&context[0], 0, 1));
+	CHECK(!cu.cuCtxCreate_v2(&context[1], 0, 0));
+	CHECK(!cu.cuCtxPopCurrent_v2(&popped));
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 1000));
+	CHECK(test_compare("unseen") == 0);
+	CHECK(!cu.cuCtxDestroy_v2(context[0]));
+	CHECK(test_compare("unseen: destroyed") == 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"nothing", nothing}, {"stranger", stranger}, {"init-only", init_only}, {"forks", forks},
+	{"fails", fails}, {"context-fails", context_fails}, {"api", api}, {"phases", phases},
+	{"facts", facts}, {"quiet", quiet}, {"threads", threads}, {"together", together},
+	{"unseen", unseen},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		if (argc < 2 || strcmp(argv[1], cases[i].name))
+			continue;
+		cases[i].run();
+		return failures != 0;
+	}
+	return 64;
+}
