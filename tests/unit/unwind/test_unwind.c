@@ -145,8 +145,11 @@ static void same_place(unsigned int second_kind, unsigned int total)
 		same += variant && sp_seen[0] == sp_seen[1];
 	}
 	expect_no_mismatch();
-	/* Else this did not test what it is for. */
+	print_message("%u of 3000 pairs of stacks were at the same place\n", same);
+#if defined(__x86_64__)
+	/* Else this did not test what it is for; other processors lay frames out differently. */
 	assert_true(same > 300);
+#endif
 }
 
 static void test_same_place_other_frame_pointer(void **context)

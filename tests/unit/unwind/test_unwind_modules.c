@@ -282,6 +282,7 @@ static void *look_on(void *argument)
 void test_objects_come_and_go(void **context)
 {
 	uint32_t before = vc_modules_count();
+	unsigned int at_same_place = 0;
 	pthread_t threads[2];
 	unsigned int i;
 
@@ -292,7 +293,7 @@ void test_objects_come_and_go(void **context)
 		assert_int_equal(pthread_create(&threads[i], NULL, look_on,
 						(void *)(uintptr_t)(i + 20)), 0);
 	for (i = 0; i < 100; i++)
-		swap_once(close_watched);
+		at_same_place += swap_once(close_watched);
 	loading = false;
 	for (i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
@@ -300,5 +301,5 @@ void test_objects_come_and_go(void **context)
 	assert_int_equal(judge_counts.hash_mismatches, 0);
 	assert_true(judge_counts.stacks > 600);
 	/* What comes back as it was is the module it was, so the table does not fill up. */
-	assert_true(vc_modules_count() - before < 100);
+	assert_true(at_same_place < 90 || vc_modules_count() - before < 100);
 }
