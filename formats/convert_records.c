@@ -53,14 +53,13 @@ static bool numbers_have(const struct vc_numbers *numbers, uint64_t number)
 static int add_allocation(struct vc_conversion *conversion, const struct vc_record *record,
 			  uint64_t birth, uint64_t references, uint64_t state)
 {
-	uint64_t limit = conversion->options->rows_max, row;
-	int error;
+	uint64_t row = conversion->tables.rows[VC_TABLE_allocations];
 
-	if (conversion->tables.rows[VC_TABLE_allocations] >= limit)
+	if (row >= conversion->options->rows_max)
 		return VC_E_LIMIT;
-	error = vc_tables_append(&conversion->tables, VC_TABLE_allocations, &row);
-	if (error)
-		return error;
+	if (vc_tables_reserve(&conversion->tables, VC_TABLE_allocations, row + 1))
+		return VC_E_NO_MEMORY;
+	conversion->tables.rows[VC_TABLE_allocations] = row + 1;
 	VC_CELL(conversion, allocations_birth, row) = birth;
 	VC_CELL(conversion, allocations_state, row) = state;
 	VC_CELL(conversion, allocations_kind, row) = record->kind;
@@ -405,14 +404,16 @@ static int take_rows(struct vc_tables *tables, enum vc_table_index table,
 		same = keyed[i].row == i;
 	if (same)
 		return 0;
-	gathered = malloc((count + 1) * sizeof(*gathered));
+	gathered = malloc(tables->capacity[table] * sizeof(*gathered));
 	if (!gathered)
 		return VC_E_NO_MEMORY;
 	for (unsigned c = info->first; c < info->first + (unsigned)info->columns; c++) {
+		uint64_t *before = tables->column[c];
+
 		for (uint64_t i = 0; i < count; i++)
-			gathered[i] = tables->column[c][keyed[i].row];
-		if (count)
-			memcpy(tables->column[c], gathered, count * sizeof(*gathered));
+			gathered[i] = before[keyed[i].row];
+		tables->column[c] = gathered;
+		gathered = before; /* each has room for `capacity` rows */
 	}
 	free(gathered);
 	tables->rows[table] = count;
@@ -460,7 +461,7 @@ static int sort_allocations(struct vc_conversion *conversion)
 		error = take_rows(&conversion->tables, VC_TABLE_allocations, keyed, kept);
 	free(keyed);
 	for (uint64_t i = 0; !error && i < kept; i++)
-		state[i] &= STATE_BITS;
+		VC_CELL(conversion, allocations_state, i) &= STATE_BITS;
 	return error;
 }
 

@@ -10,7 +10,7 @@
 
 #define PAGE 4096u
 #define ROOT_WORDS (sizeof(struct vc_root) / 8)
-#define BLOCK_BYTES (256u << 10)
+#define BLOCK_BYTES (64u << 10)
 #define WINDOW_BYTES (16u << 10)
 #define ITEM_BYTES_MAX 256u
 #define READS 4          /* of an item that does not fit, before it is taken for damaged */
