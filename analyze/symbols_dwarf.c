@@ -170,6 +170,13 @@ static const char *keep_text(struct reader *reader, const char *text)
 
 /* Answers. */
 
+static const char *name_attribute(const struct reader *reader, Dwarf_Die *die, unsigned attribute)
+{
+	const char *name = string_attribute(reader, die, attribute);
+
+	return name && *name ? name : NULL;
+}
+
 /* A function's names, which stand in its declaration or abstract instance more often than in it. */
 static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_source_frame *frame)
 {
@@ -183,11 +190,11 @@ static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_
 		Dwarf_Die next;
 		bool found = false;
 
-		linkage = string_attribute(reader, &die, DW_AT_linkage_name);
+		linkage = name_attribute(reader, &die, DW_AT_linkage_name);
 		if (!linkage)
-			linkage = string_attribute(reader, &die, DW_AT_MIPS_linkage_name);
+			linkage = name_attribute(reader, &die, DW_AT_MIPS_linkage_name);
 		if (!name)
-			name = string_attribute(reader, &die, DW_AT_name);
+			name = name_attribute(reader, &die, DW_AT_name);
 		for (size_t i = 0; i < 2 && !found; i++)
 			found = dwarf_attr(&die, links[i], &attribute) &&
 				dwarf_formref_die(&attribute, &next);
