@@ -54,10 +54,14 @@ struct vc_source_frame {
 	bool inlined;             /* into the frame that follows */
 };
 /*
+ * `function` has namespaces, arguments and template arguments where the compiler wrote a linkage
+ * name; of an inlined function that is not exported gcc writes the bare name only.
+ *
  * `file` is the name in the line table joined with its directory and the unit's directory of
  * compilation, cleaned of "//", "." and "name/.." by the text alone (links are not followed). It is
  * absolute unless the program was compiled with a relative prefix map. The line of the innermost
- * frame comes from the line table; that of each outer frame is where the call was inlined.
+ * frame comes from the line table; that of each outer frame is where the call was inlined. Code
+ * that no function in the debug information covers (assembly) can have a line and no function.
  */
 
 struct vc_symbol {

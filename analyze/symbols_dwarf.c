@@ -365,12 +365,10 @@ static void visit(struct reader *reader, Dwarf_Die *die, unsigned depth, unsigne
 {
 	switch (dwarf_tag(die)) {
 	case DW_TAG_subprogram:
-		if (!has_code(die)) {
-			if (reader->thorough)
-				walk(reader, die, depth + 1, 0, 0);
-		} else if (visit_ranges(reader, die, 0, 0)) {
+		if (has_code(die) && visit_ranges(reader, die, 0, 0))
 			walk(reader, die, depth + 1, 1, dwarf_dieoffset(die));
-		}
+		else if (reader->thorough)
+			walk(reader, die, depth + 1, 0, 0);
 		break;
 	case DW_TAG_inlined_subroutine:
 		if (level > 0 && visit_ranges(reader, die, level, owner))
@@ -379,8 +377,8 @@ static void visit(struct reader *reader, Dwarf_Die *die, unsigned depth, unsigne
 	case DW_TAG_lexical_block:
 	case DW_TAG_try_block:
 	case DW_TAG_catch_block:
-		if (!has_code(die) ? level > 0 || reader->thorough :
-				     visit_ranges(reader, die, UINT32_MAX, 0))
+		if (reader->thorough || (!has_code(die) && level > 0) ||
+		    visit_ranges(reader, die, UINT32_MAX, 0))
 			walk(reader, die, depth + 1, level, owner);
 		break;
 	case DW_TAG_namespace:
@@ -434,7 +432,7 @@ static void walk_unit(struct reader *reader, Dwarf_Die *unit)
 		missing |= reader->chains[reader->selected[i]].count == 0;
 	if (!missing)
 		return;
-	/* Some code stands in a class, or in the abstract instance of the function around it. */
+	/* Some code stands in a class, inside another function or the abstract instance of one. */
 	reader->cursor = dwarf_dieoffset(unit);
 	reader->thorough = true;
 	walk(reader, unit, 0, 0, 0);

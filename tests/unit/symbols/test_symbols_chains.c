@@ -72,6 +72,25 @@ static void check_cc(const struct variant *variant)
 	answer_end(&answer);
 }
 
+/*
+ * The compilers name a lambda differently, and gcc gives an inlined function of an unnamed
+ * namespace no linkage name; so places are compared, and only parts of names.
+ */
+static void check_lambda(const char *mark)
+{
+	struct answer answer = ask(NULL, "templates", NULL, marked_offset("templates", mark));
+	const struct vc_source_frame *frames = answer.symbol.frames;
+
+	assert_int_equal(answer.symbol.count, 2);
+	assert_non_null(strstr(frames[0].function, "in_lambda"));
+	assert_int_equal(frames[0].line, marked_line("templates.cc", "in_lambda"));
+	assert_int_equal(frames[1].line, marked_line("templates.cc", mark));
+	assert_string_equal(frames[1].file, source_path("templates.cc"));
+	assert_non_null(frames[1].function);
+	assert_non_null(strstr(frames[1].function, "operator()"));
+	answer_end(&answer);
+}
+
 static void test_chains(void **state)
 {
 	(void)state;
@@ -82,6 +101,8 @@ static void test_chains(void **state)
 		enter_directory(variants[i].name);
 		check_c(&variants[i]);
 		check_cc(&variants[i]);
+		check_lambda("lambda");
+		check_lambda("in_block");
 	}
 }
 

@@ -6,7 +6,7 @@
 #include "fixture.h"
 
 #include <elf.h>
-#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +204,90 @@ static void test_damaged_link(void **state)
 	free(whole.data);
 }
 
+/* The header of a section of chain, found by readelf; false: there is none. */
+static bool find_section(const char *name, uint64_t *offset, uint64_t *size)
+{
+	char command[256];
+	FILE *output;
+	bool found;
+
+	snprintf(command, sizeof(command), "readelf -SW chain | tr -d '[]' | "
+		 "awk '$2 == \"%s\" {print \"0x\" $5, \"0x\" $6}'", name);
+	output = popen(command, "r");
+	assert_non_null(output);
+	found = fscanf(output, "%" SCNi64 " %" SCNi64, (int64_t *)offset, (int64_t *)size) == 2;
+	pclose(output);
+	return found;
+}
+
+/*
+ * Wherever a reference may stand among the entries, one that points back: to itself, to what came
+ * just before, and to the first entry. Nothing may be visited again and again.
+ */
+static void test_backward_references(void **state)
+{
+	uint64_t start, size, offset;
+	struct bytes whole;
+
+	(void)state;
+	enter_directory("backward");
+	build("gcc", "chain.c", "chain", "-g -gdwarf-5");
+	offset = marked_offset("chain", "chain");
+	whole = read_file("chain");
+	assert_true(find_section(".debug_info", &start, &size));
+	assert_true(size > 100 && start + size <= whole.size);
+	alarm(SECONDS_AT_MOST);
+	for (uint64_t at = 12; at + 4 <= size; at++) {
+		uint32_t targets[] = {(uint32_t)at, (uint32_t)at - 1, 12};
+		unsigned char kept[4];
+
+		memcpy(kept, whole.data + start + at, 4);
+		for (size_t i = 0; i < 3; i++) {
+			memcpy(whole.data + start + at, &targets[i], 4);
+			write_file("damaged", whole.data, whole.size);
+			check_answers("damaged", &offset, 1);
+		}
+		memcpy(whole.data + start + at, kept, 4);
+	}
+	alarm(0);
+	free(whole.data);
+}
+
+/* A section that claims to be a terabyte once expanded, and one compressed in an unknown way. */
+static void test_compression_claims(void **state)
+{
+	uint64_t start, size, claimed = (uint64_t)1 << 40;
+	uint32_t type = 2;
+	struct bytes whole;
+	struct answer answer;
+	Elf64_Chdr kept;
+
+	(void)state;
+	enter_directory("claims");
+	build("gcc", "chain.c", "chain", "-g -gz=zlib");
+	whole = read_file("chain");
+	assert_true(find_section(".debug_info", &start, &size));
+	memcpy(&kept, whole.data + start, sizeof(kept));
+	assert_int_equal(kept.ch_type, ELFCOMPRESS_ZLIB);
+
+	memcpy(whole.data + start + offsetof(Elf64_Chdr, ch_size), &claimed, sizeof(claimed));
+	write_file("damaged", whole.data, whole.size);
+	answer = ask(NULL, "damaged", NULL, marked_offset("chain", "chain"));
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
+	assert_int_equal(answer.report.state, VC_MODULE_TABLE);
+	assert_non_null(strstr(answer.report.detail, "damaged: damaged compressed section"));
+	answer_end(&answer);
+
+	memcpy(whole.data + start, &kept, sizeof(kept));
+	memcpy(whole.data + start, &type, sizeof(type));
+	write_file("damaged", whole.data, whole.size);
+	answer = ask(NULL, "damaged", NULL, marked_offset("chain", "chain"));
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
+	assert_non_null(strstr(answer.report.detail, "not compressed by zlib"));
+	answer_end(&answer);
+	free(whole.data);
+}
+
 static void test_every_length(void **state)
 {
 	struct bytes whole;
@@ -250,6 +334,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_damaged_link),
+		cmocka_unit_test(test_compression_claims),
+		cmocka_unit_test(test_backward_references),
 		cmocka_unit_test(test_every_length),
 		cmocka_unit_test(test_deep_inlining),
 		cmocka_unit_test(test_mutations),
