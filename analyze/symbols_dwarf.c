@@ -491,9 +491,13 @@ static void select_addresses(struct reader *reader, Dwarf_Die *unit)
 	      compare_indexes);
 }
 
+/* False for a text that libdw would read past its section. One it cannot find does no harm. */
 static bool ends_well(const struct reader *reader, Dwarf_Die *unit, unsigned name)
 {
-	return !dwarf_hasattr(unit, name) || string_attribute(reader, unit, name);
+	Dwarf_Attribute attribute;
+
+	return !dwarf_attr(unit, name, &attribute) || !dwarf_formstring(&attribute) ||
+	       string_of(reader, &attribute);
 }
 
 /*
@@ -622,7 +626,7 @@ static bool alternate_fits(struct reader *reader, char *path, const unsigned cha
 	for (size_t i = 0; i < length; i++)
 		snprintf(wanted + 2 * i, 3, "%02x", id[i]);
 	*special |= vc_path_is_special(path);
-	error = vc_file_open(path, &file);
+	error = vc_file_open(path, VC_FILE_SHARED_DEBUG, &file);
 	free(path);
 	if (error)
 		return false;

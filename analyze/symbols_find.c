@@ -60,15 +60,18 @@ static void read_build_id(struct vc_file *file)
 		snprintf(file->build_id + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }
 
-static bool is_program(Elf *elf)
+static bool is_of_kind(Elf *elf, enum vc_file_kind kind)
 {
 	GElf_Ehdr header;
 
-	return elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
-	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+	if (elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header))
+		return false;
+	if (kind == VC_FILE_SHARED_DEBUG)
+		return header.e_type == ET_REL;
+	return header.e_type == ET_EXEC || header.e_type == ET_DYN;
 }
 
-int vc_file_open(const char *path, struct vc_file *ret)
+int vc_file_open(const char *path, enum vc_file_kind kind, struct vc_file *ret)
 {
 	struct vc_file file = {.fd = -1};
 	struct stat status;
@@ -89,7 +92,7 @@ int vc_file_open(const char *path, struct vc_file *ret)
 		return VC_E_NOT_FOUND;
 	}
 	file.elf = elf_begin(file.fd, ELF_C_READ_MMAP, NULL);
-	if (!file.elf || !is_program(file.elf)) {
+	if (!file.elf || !is_of_kind(file.elf, kind)) {
 		vc_file_close(&file);
 		return VC_E_NOT_OURS;
 	}
@@ -181,7 +184,7 @@ static int try_debug(struct search *search, char *path, bool by_link)
 
 	if (!path)
 		return VC_E_NO_MEMORY;
-	error = vc_file_open(path, &file);
+	error = vc_file_open(path, VC_FILE_PROGRAM, &file);
 	free(path);
 	if (error)
 		return error == VC_E_NO_MEMORY ? error : 0;
@@ -281,7 +284,7 @@ static void open_module(struct search *search, const struct vc_module_key *key, 
 	struct vc_module_files *files = search->files;
 	char *path = vc_path_format("%s%s", sysroot(search), key->path);
 
-	*error = path ? vc_file_open(path, &files->module) : VC_E_NO_MEMORY;
+	*error = path ? vc_file_open(path, VC_FILE_PROGRAM, &files->module) : VC_E_NO_MEMORY;
 	if (*error == 0 && key->build_id[0] && strcmp(key->build_id, files->module.build_id)) {
 		files->state = VC_MODULE_DIFFERS;
 		if (files->module.build_id[0])

@@ -50,11 +50,16 @@ struct vc_module_files {
 	char detail[512];
 };
 
+enum vc_file_kind {
+	VC_FILE_PROGRAM,      /* a program or library, or the debug file of one */
+	VC_FILE_SHARED_DEBUG, /* what dwz makes: an object file without code */
+};
+
 /**
- * Opens a regular file as a 64-bit or 32-bit ELF program or library, never waiting on a device or
- * pipe. Returns 0, VC_E_NOT_FOUND, VC_E_NOT_OURS (no ELF file of that kind), VC_E_NO_MEMORY.
+ * Opens a regular file as an ELF file, never waiting on a device or pipe.
+ * Returns 0, VC_E_NOT_FOUND, VC_E_NOT_OURS (no ELF file of that kind), VC_E_NO_MEMORY.
  */
-int vc_file_open(const char *path, struct vc_file *ret);
+int vc_file_open(const char *path, enum vc_file_kind kind, struct vc_file *ret);
 void vc_file_close(struct vc_file *file);
 
 /** True if there is something else than a regular file at that path. */

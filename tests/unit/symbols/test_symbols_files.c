@@ -202,6 +202,40 @@ static void test_compressed(void **state)
 	}
 }
 
+/* dwz moves what two files have in common to a third. */
+static void test_shared_debug_file(void **state)
+{
+	struct answer answer;
+	char id[128];
+
+	(void)state;
+	if (!have_tool("dwz"))
+		skip();
+	prepare("shared", "-gdwarf-4 -fno-eliminate-unused-debug-types");
+	run("cp chain.full chain && cp chain.full second");
+	run("dwz --multifile=common --multifile-name=common chain second");
+	answer = ask_chain(NULL, NULL);
+	assert_null(strstr(answer.report.detail, "is missing"));
+	check_full(&answer, "chain");
+	/* By build-id. */
+	snprintf(id, sizeof(id), "%s", build_id_of("common"));
+	run("mkdir -p symbols/.build-id/%.2s && mv common symbols/.build-id/%.2s/%s.debug", id, id,
+	    id + 2);
+	answer = ask_chain(&with_dirs, NULL);
+	check_full(&answer, "chain");
+	/* Nowhere: lines stay, some names are missing, and that is said. */
+	answer = ask_chain(NULL, NULL);
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_DEBUG);
+	assert_non_null(strstr(answer.report.detail, "common is missing"));
+	answer_end(&answer);
+	/* A pipe in its place. */
+	run("mkfifo common");
+	answer = ask_chain(NULL, NULL);
+	check_frame(&answer, 0, "outer", NULL, NULL);
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
+	answer_end(&answer);
+}
+
 static void test_missing(void **state)
 {
 	struct answer answer;
@@ -333,6 +367,7 @@ int main(void)
 		cmocka_unit_test(test_link_with_build_id),
 		cmocka_unit_test(test_other_build_id),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_shared_debug_file),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_special_files),
 		cmocka_unit_test(test_stripped),
