@@ -178,7 +178,7 @@ static void test_other_build_id(void **state)
 	check_place(&answer, VC_MODULE_DIFFERS, "chain not used: its build-id is");
 	/* A debug file where that of the recorded module belongs, and is not. */
 	run("mkdir -p symbols/.build-id/00 && cp chain.full symbols/.build-id/00/%s.debug",
-	    ID_OF_ANOTHER + 2);
+	    &ID_OF_ANOTHER[2]);
 	answer = ask_chain(&with_dirs, ID_OF_ANOTHER);
 	check_place(&answer, VC_MODULE_DIFFERS, ".debug not used: its build-id differs");
 	/* Nor does a made-up id lead out of the directories. */
