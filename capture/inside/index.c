@@ -9,8 +9,8 @@
 
 #define VC_BUCKET 8u
 #define VC_LEVELS 6
-#define VC_FIRST_BUCKETS 4096u /* 32,768 entries, 256 KiB, touched as it fills */
-#define VC_LEVEL_FACTOR 8u
+#define VC_FIRST_LOG2 12 /* 4,096 buckets, 32,768 entries, 256 KiB, touched as it fills */
+#define VC_LEVEL_LOG2 3  /* each level is eight times the one before */
 #define VC_BUSY ((uint64_t *)1)
 
 static struct vc_index {
@@ -29,7 +29,7 @@ static struct vc_key key_of(uint64_t address)
 	struct vc_key key = {
 		.tag = hash & UINT64_C(0xffffffff00000000),
 		.first = hash,
-		.second = vc_mix(hash + 0x9e3779b97f4a7c15u),
+		.second = (hash * 0x9e3779b97f4a7c15u) >> 32,
 	};
 
 	return key;
@@ -37,11 +37,7 @@ static struct vc_key key_of(uint64_t address)
 
 static uint64_t level_buckets(unsigned level)
 {
-	uint64_t buckets = VC_FIRST_BUCKETS;
-
-	while (level-- > 0)
-		buckets *= VC_LEVEL_FACTOR;
-	return buckets;
+	return UINT64_C(1) << (VC_FIRST_LOG2 + level * VC_LEVEL_LOG2);
 }
 
 static uint64_t *level_at(unsigned level)
@@ -156,6 +152,7 @@ unsigned vc_index_find(uint64_t address, uint32_t ret[VC_INDEX_FOUND_MAX])
 
 		if (!at)
 			break;
+		__builtin_prefetch(bucket_at(level, at, key.second));
 		for (unsigned side = 0; side < 2; side++) {
 			uint64_t *bucket = bucket_at(level, at, side ? key.second : key.first);
 

@@ -89,14 +89,15 @@ static uint64_t clock_next(void)
 
 /* ---- births ---- */
 
-static void image_fill(struct vc_record *image, const struct vc_birth *birth, uint32_t site)
+static void image_fill(struct vc_record *image, const struct vc_birth *birth, uint64_t time,
+		       uint32_t site)
 {
 	*image = (struct vc_record){
 		.references = vc_word(birth->references),
 		.address = birth->address,
 		.size = birth->size,
 		.requested = birth->requested,
-		.time = vc_store_time(),
+		.time = time,
 		.parent = birth->parent,
 		.stream = birth->stream,
 		.context = birth->context,
@@ -138,7 +139,7 @@ uint32_t vc_store_begin(const struct vc_birth *birth)
 	slot = slot_take();
 	if (slot == VC_NO_RECORD)
 		return VC_NO_RECORD;
-	image_fill(&image, birth, VC_SITE_OTHER);
+	image_fill(&image, birth, vc_store_time(), VC_SITE_OTHER);
 	record_publish(record_at(slot), &image, vc_word_value(vc_get(&vc_space_root()->clock)),
 		       VC_RECORD_FILLING);
 	return slot;
@@ -172,14 +173,15 @@ uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
 	site = vc_sites_row(&key);
 	vc_store_count(VC_COUNTER_ALLOCATIONS_SEEN);
 	if (slot == VC_NO_RECORD) {
-		change.time = vc_store_time();
 		vc_store_count(VC_COUNTER_RECORDS_LOST);
 		vc_store_count_by(VC_COUNTER_RECORDS_LOST_BYTES, birth->size);
 	} else {
-		image_fill(&image, birth, site);
-		change.time = image.time;
+		struct vc_record *record = record_at(slot);
+
+		/* The time is that of the call: a second look at the clock costs more than it says. */
+		image_fill(&image, birth, vc_get(&record->time), site);
 		number = clock_next();
-		record_publish(record_at(slot), &image, number, VC_RECORD_LIVE);
+		record_publish(record, &image, number, VC_RECORD_LIVE);
 		index_add(birth->address, slot);
 	}
 	vc_sites_born(site, &change);
@@ -222,52 +224,74 @@ static bool kind_is(uint8_t kind, uint64_t kinds)
 	return kind < 64 && kinds & VC_KINDS(kind);
 }
 
-/* Of records with one address the newest counts: the free of an older one was not seen. */
+/* A record met in a search: its slot and its birth. */
+struct vc_met {
+	uint32_t slot;
+	uint64_t birth; /* 0: none met */
+};
+
+/*
+ * Takes a record into account. Of records with one address the newest counts: the free of an older
+ * one was not seen.
+ */
+static void meet(struct vc_met *met, uint32_t slot, uint64_t address, uint64_t kinds)
+{
+	const struct vc_record *record = record_at(slot);
+	uint64_t state, number;
+	uint8_t kind;
+
+	if (!record || vc_get(&record->address) != address)
+		return;
+	state = vc_get_acquire(&record->state);
+	number = vc_state_number(state);
+	if (vc_state_of(state) != VC_RECORD_LIVE || number <= met->birth)
+		return;
+	kind = __atomic_load_n(&record->kind, __ATOMIC_RELAXED);
+	if (!kind_is(kind, kinds) || vc_get(&record->address) != address)
+		return;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (vc_get(&record->state) == state)
+		*met = (struct vc_met){slot, number};
+}
+
+static struct vc_met search(uint64_t address, uint64_t kinds)
+{
+	uint32_t slot[VC_INDEX_FOUND_MAX];
+	unsigned count = vc_index_find(address, slot);
+	struct vc_met met = {0};
+
+	for (unsigned i = 0; i < count; i++)
+		meet(&met, slot[i], address, kinds);
+	if (!met.birth && vc_get(&records.unindexed)) {
+		uint64_t used = vc_space_used(VC_REC_RECORDS);
+
+		for (uint64_t i = 0; i < used; i++)
+			meet(&met, (uint32_t)i, address, kinds);
+	}
+	return met;
+}
+
+bool vc_store_find(uint64_t address, uint64_t kinds, struct vc_claim *ret)
+{
+	/* One that died between the search and the copy may have left another of that address. */
+	for (int tries = 0; tries < 8 && vc_store_ready(); tries++) {
+		struct vc_met met = search(address, kinds);
+
+		if (!met.birth)
+			return false;
+		if (record_copy(met.slot, ret) && ret->birth == met.birth)
+			return true;
+	}
+	return false;
+}
+
+/* Of two records that hold an address the newer counts. */
 static void take_newer(struct vc_claim *best, const struct vc_claim *claim, bool *found)
 {
 	if (*found && best->birth > claim->birth)
 		return;
 	*best = *claim;
 	*found = true;
-}
-
-static bool find_by_scan(uint64_t address, uint64_t kinds, struct vc_claim *best)
-{
-	uint64_t used = vc_space_used(VC_REC_RECORDS);
-	struct vc_claim claim;
-	bool found = false;
-
-	for (uint64_t slot = 0; slot < used; slot++) {
-		const struct vc_record *record = record_at((uint32_t)slot);
-
-		if (record && vc_get(&record->address) == address &&
-		    record_copy((uint32_t)slot, &claim) && claim.copy.address == address &&
-		    kind_is(claim.copy.kind, kinds))
-			take_newer(best, &claim, &found);
-	}
-	return found;
-}
-
-bool vc_store_find(uint64_t address, uint64_t kinds, struct vc_claim *ret)
-{
-	uint32_t slot[VC_INDEX_FOUND_MAX];
-	struct vc_claim claim;
-	bool found = false;
-	unsigned count;
-
-	if (!vc_store_ready())
-		return false;
-	count = vc_index_find(address, slot);
-	for (unsigned i = 0; i < count; i++) {
-		const struct vc_record *record = record_at(slot[i]);
-
-		if (record && vc_get(&record->address) == address && record_copy(slot[i], &claim) &&
-		    claim.copy.address == address && kind_is(claim.copy.kind, kinds))
-			take_newer(ret, &claim, &found);
-	}
-	if (!found && vc_get(&records.unindexed))
-		found = find_by_scan(address, kinds, ret);
-	return found;
 }
 
 bool vc_store_find_containing(uint64_t address, uint64_t kinds, struct vc_claim *ret)
@@ -362,15 +386,15 @@ bool vc_store_claim_found(struct vc_claim *claim)
 bool vc_store_claim(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 {
 	/* One that was found and lost to another thread may have left another of the same address. */
-	for (int tries = 0; tries < 8; tries++) {
-		struct vc_claim claim;
+	for (int tries = 0; tries < 8 && vc_store_ready(); tries++) {
+		struct vc_met met = search(address, kinds);
 
-		if (!vc_store_find(address, kinds, &claim))
+		if (!met.birth)
 			return false;
-		if (vc_store_claim_found(&claim)) {
-			*ret = claim;
+		ret->record = met.slot;
+		ret->birth = met.birth;
+		if (vc_store_claim_found(ret))
 			return true;
-		}
 	}
 	return false;
 }
@@ -425,12 +449,12 @@ static struct vc_freed *ring_take(uint64_t *ret_number)
 	return NULL;
 }
 
-static void ring_write(const struct vc_claim *claim, const struct vc_death *death, uint64_t time)
+static void ring_write(const struct vc_claim *claim, const struct vc_death *death)
 {
 	struct vc_freed image = {
 		.birth = claim->birth,
 		.death = vc_word_value(claim->copy.death),
-		.death_time = time,
+		.death_time = vc_store_time(),
 		.death_step = death->step,
 		.death_stack = death->stack,
 		.death_python = death->python,
@@ -445,7 +469,7 @@ static void ring_write(const struct vc_claim *claim, const struct vc_death *deat
 	if (!freed)
 		return;
 	/* The odd sequence word must be seen before any of what follows. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	vc_put_words(&freed->birth, &image.birth, words);
 	vc_put(&freed->check, vc_check_words(&image.birth, words, number));
 	vc_put_release(&freed->sequence, vc_word(2 * (number + 1)));
@@ -474,8 +498,7 @@ void vc_store_free_commit(const struct vc_claim *claim, const struct vc_death *d
 
 	if (!vc_store_ready())
 		return;
-	change.time = vc_store_time();
-	ring_write(claim, death, change.time);
+	ring_write(claim, death);
 	vc_put_release(&record_at(claim->record)->state, 0);
 	/* Only then may the slot go: its next user could have the same address. */
 	index_drop(claim->copy.address, claim->record);

@@ -148,7 +148,7 @@ static void device_born(struct vc_device *device, const struct vc_site_change *c
 	raise(&device->peak, live, &higher);
 	if (!higher)
 		return;
-	vc_put(&device->peak_time, vc_word(change->time));
+	vc_put(&device->peak_time, vc_word(vc_store_time()));
 	vc_put(&device->peak_step, vc_word(change->step));
 	if (live > old + old / 100 && vc_swap_if(start, &old, live))
 		vc_add(&device->peak_epoch, vc_word(1));

@@ -25,7 +25,7 @@ struct vc_site_key {
 
 /** What a birth or death changes. */
 struct vc_site_change {
-	uint64_t bytes, time, step;
+	uint64_t bytes, step;
 	uint16_t device_plus_one;
 	uint8_t kind;
 };

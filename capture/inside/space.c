@@ -15,35 +15,10 @@
 #include "formats/error.h"
 
 #define VC_PAGE 4096u
-#define VC_TABLE_CHUNKS 512
 /* Records and freed entries leave this share of the budget to sites, stacks and the like. */
 #define VC_SHARE_OF_SMALL_TABLES 8
 /* Descriptors the host is not likely to hand out next or to look at. */
 #define VC_HIGH_DESCRIPTOR 1000
-
-/* Name, bytes of an item, log2 of the items of the first chunk, doublings; most needed first. */
-#define VC_SPACE_TABLES(X)                                                                         \
-	X(SITES, sizeof(struct vc_site), 7, 7)                                                     \
-	X(RECORDS, sizeof(struct vc_record), 7, 7)                                                 \
-	X(STACKS, 8, 11, 8)                                                                        \
-	X(STRINGS, 8, 11, 8)                                                                       \
-	X(MODULES, sizeof(struct vc_module_row), 7, 4)                                             \
-	X(MOMENTS, sizeof(struct vc_moment_row), 5, 6)                                             \
-	X(FREED, sizeof(struct vc_freed), 7, 7)                                                    \
-	X(THREADS, sizeof(struct vc_thread_row), 8, 6)                                             \
-	X(FAILURES, sizeof(struct vc_failure_row), 5, 6)                                           \
-	X(FAILURE_SITES, sizeof(struct vc_failure_site_row), 7, 6)                                 \
-	X(ENVIRONMENT, sizeof(struct vc_environment_row), 8, 4)
-
-static const struct vc_table_shape {
-	uint16_t item;
-	uint8_t base; /* log2 of the items of chunk 0 */
-	uint8_t doublings;
-} shape[VC_REC_TABLES] = {
-#define VC_SHAPE(name, item, base, doublings) [VC_REC_##name] = {item, base, doublings},
-	VC_SPACE_TABLES(VC_SHAPE)
-#undef VC_SHAPE
-};
 
 static const uint8_t table_order[] = {
 #define VC_ORDER(name, item, base, doublings) VC_REC_##name,
@@ -58,92 +33,36 @@ static const uint8_t table_order[] = {
 /* Runs of records that a thread left out because another was busy making their chunk. */
 #define VC_SKIPPED 16
 
-/* A chunk that some thread is busy making. */
-#define VC_BUSY ((char *)1)
-
 struct vc_table_space {
-	char *chunk[VC_TABLE_CHUNKS]; /* NULL, VC_BUSY, or where it is mapped */
 	uint64_t full;                /* the system or the budget refused: only the agent asks again */
 	uint64_t skipped[VC_SKIPPED]; /* runs of single items left out: next above, end below; 0 */
 	uint64_t skips;               /* entries of it in use, ever */
 };
 
+struct vc_space_map vc_space_map;
+
 static struct vc_space {
-	struct vc_root *root;
 	uint64_t budget;
 	int held;                     /* descriptor of a memfd, else -1 */
 	uint64_t device, inode;       /* of the file */
 	/* first mapping: what chunks may still be taken from; used by vc_space_create alone */
 	uint64_t first_next, first_end;
 	struct vc_table_space table[VC_REC_TABLES];
-	uint32_t *link[VC_TABLE_CHUNKS]; /* beside the chunks of records */
 	char path[sizeof(((struct vc_anchor *)0)->path)];
 } space = {.held = -1};
 
-/* ---- numbers to places ---- */
-
-struct vc_place {
-	uint64_t chunk, first, count;
-};
-
-static void chunk_place(enum vc_recording_table table, uint64_t chunk, struct vc_place *ret)
-{
-	const struct vc_table_shape *s = &shape[table];
-	uint64_t doublings = s->doublings;
-
-	ret->chunk = chunk;
-	if (chunk <= doublings) {
-		ret->first = ((UINT64_C(1) << chunk) - 1) << s->base;
-		ret->count = UINT64_C(1) << (chunk + s->base);
-	} else {
-		ret->first = ((UINT64_C(2) << doublings) - 1 +
-			      ((chunk - doublings - 1) << doublings)) << s->base;
-		ret->count = UINT64_C(1) << (doublings + s->base);
-	}
-}
-
-static uint64_t chunk_of(enum vc_recording_table table, uint64_t number)
-{
-	const struct vc_table_shape *s = &shape[table];
-	uint64_t q = number >> s->base, doubled = (UINT64_C(2) << s->doublings) - 1;
-
-	if (q < doubled)
-		return 63 - (uint64_t)__builtin_clzll(q + 1);
-	return s->doublings + 1 + ((q - doubled) >> s->doublings);
-}
+/* ---- chunks there are ---- */
 
 static uint64_t chunk_bytes(enum vc_recording_table table, const struct vc_place *place)
 {
-	return (place->count * shape[table].item + VC_PAGE - 1) & ~(uint64_t)(VC_PAGE - 1);
+	return (place->count * vc_table_shape[table].item + VC_PAGE - 1) & ~(uint64_t)(VC_PAGE - 1);
 }
 
 static char *chunk_address(enum vc_recording_table table, uint64_t chunk)
 {
 	if (chunk >= VC_TABLE_CHUNKS)
 		return NULL;
-	return __atomic_load_n(&space.table[table].chunk[chunk], __ATOMIC_ACQUIRE);
-}
-
-void *vc_space_at(enum vc_recording_table table, uint64_t number)
-{
-	struct vc_place place;
-	char *address;
-
-	chunk_place(table, chunk_of(table, number), &place);
-	address = chunk_address(table, place.chunk);
-	if (!address || address == VC_BUSY)
-		return NULL;
-	return address + (number - place.first) * shape[table].item;
-}
-
-uint32_t *vc_space_link(uint64_t record)
-{
-	struct vc_place place;
-
-	chunk_place(VC_REC_RECORDS, chunk_of(VC_REC_RECORDS, record), &place);
-	if (place.chunk >= VC_TABLE_CHUNKS || !space.link[place.chunk])
-		return NULL;
-	return space.link[place.chunk] + (record - place.first);
+	return __atomic_load_n(&vc_space_map.chunk[table][chunk], __ATOMIC_ACQUIRE);
 }
 
 /* Chunks there are without a gap. */
@@ -152,7 +71,7 @@ static uint64_t chunks_ready(enum vc_recording_table table)
 	uint64_t chunk = 0;
 	const char *address;
 
-	while ((address = chunk_address(table, chunk)) && address != VC_BUSY)
+	while ((address = chunk_address(table, chunk)) && address != VC_CHUNK_BUSY)
 		chunk++;
 	return chunk;
 }
@@ -161,18 +80,18 @@ uint64_t vc_space_room(enum vc_recording_table table)
 {
 	struct vc_place place;
 
-	chunk_place(table, chunks_ready(table), &place);
+	place = vc_space_chunk(table, chunks_ready(table));
 	return place.first;
 }
 
 uint64_t vc_space_bytes(enum vc_recording_table table)
 {
-	return vc_space_room(table) * shape[table].item;
+	return vc_space_room(table) * vc_table_shape[table].item;
 }
 
 uint64_t vc_space_used(enum vc_recording_table table)
 {
-	return vc_word_value(vc_get(&space.root->used[table]));
+	return vc_word_value(vc_get(&vc_space_map.root->used[table]));
 }
 
 /* ---- storage ---- */
@@ -308,7 +227,7 @@ out_unmap:
 /* Takes the next `bytes` of the file; VC_SPACE_NONE: over the budget. */
 static uint64_t range_take(enum vc_recording_table table, uint64_t bytes)
 {
-	uint64_t limit = space.budget, old = vc_get(&space.root->file_bytes), offset;
+	uint64_t limit = space.budget, old = vc_get(&vc_space_map.root->file_bytes), offset;
 
 	if (table == VC_REC_RECORDS || table == VC_REC_FREED)
 		limit -= limit / VC_SHARE_OF_SMALL_TABLES;
@@ -316,7 +235,7 @@ static uint64_t range_take(enum vc_recording_table table, uint64_t bytes)
 		offset = vc_word_value(old);
 		if (offset + bytes > limit)
 			return VC_SPACE_NONE;
-	} while (!vc_swap_if(&space.root->file_bytes, &old, vc_word(offset + bytes)));
+	} while (!vc_swap_if(&vc_space_map.root->file_bytes, &old, vc_word(offset + bytes)));
 	return offset;
 }
 
@@ -325,7 +244,7 @@ static void range_return(uint64_t offset, uint64_t bytes)
 	uint64_t old = vc_word(offset + bytes);
 
 	/* Where another range was taken since, this one stays a hole that nothing points to. */
-	vc_swap_if(&space.root->file_bytes, &old, vc_word(offset));
+	vc_swap_if(&vc_space_map.root->file_bytes, &old, vc_word(offset));
 }
 
 /* ---- chunks ---- */
@@ -341,15 +260,15 @@ static bool directory_add(enum vc_recording_table table, const struct vc_place *
 		.bytes = bytes,
 		.address = (uint64_t)(uintptr_t)address,
 	};
-	uint64_t old = vc_get(&space.root->chunks), index;
+	uint64_t old = vc_get(&vc_space_map.root->chunks), index;
 	struct vc_chunk *to;
 
 	do {
 		index = vc_word_value(old);
 		if (index >= VC_ROOT_CHUNKS)
 			return false;
-	} while (!vc_swap_if(&space.root->chunks, &old, vc_word(index + 1)));
-	to = &space.root->chunk[index];
+	} while (!vc_swap_if(&vc_space_map.root->chunks, &old, vc_word(index + 1)));
+	to = &vc_space_map.root->chunk[index];
 	vc_put_words((uint64_t *)to, (const uint64_t *)&chunk, 7);
 	vc_put_release(&to->check, vc_check_words((const uint64_t *)&chunk, 7, index));
 	return true;
@@ -363,7 +282,7 @@ static char *chunk_storage(enum vc_recording_table table, uint64_t bytes, uint64
 	if (space.first_end - space.first_next >= bytes) {
 		*ret_offset = space.first_next;
 		space.first_next += bytes;
-		return (char *)space.root + *ret_offset;
+		return (char *)vc_space_map.root + *ret_offset;
 	}
 	*ret_offset = range_take(table, bytes);
 	if (*ret_offset == VC_SPACE_NONE)
@@ -380,15 +299,15 @@ static char *chunk_make(enum vc_recording_table table, const struct vc_place *pl
 	uint32_t *link = NULL;
 	char *address;
 
-	if (vc_word_value(vc_get(&space.root->chunks)) >= VC_ROOT_CHUNKS)
+	if (vc_word_value(vc_get(&vc_space_map.root->chunks)) >= VC_ROOT_CHUNKS)
 		return NULL;
 	if (table == VC_REC_RECORDS) {
-		link = space.link[place->chunk];
+		link = vc_space_map.link[place->chunk];
 		if (!link)
 			link = vc_space_private(place->count * sizeof(*link));
 		if (!link)
 			return NULL;
-		space.link[place->chunk] = link;
+		vc_space_map.link[place->chunk] = link;
 	}
 	address = chunk_storage(table, bytes, &offset);
 	if (!address || !directory_add(table, place, offset, bytes, address))
@@ -410,14 +329,14 @@ static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chun
 		return CHUNK_NONE;
 	/* A handler must not find its own thread busy here, nor cut the calls below short. */
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
-	if (!__atomic_compare_exchange_n(&t->chunk[chunk], &address, VC_BUSY, false,
+	if (!__atomic_compare_exchange_n(&vc_space_map.chunk[table][chunk], &address, VC_CHUNK_BUSY, false,
 					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
-		result = address == VC_BUSY ? CHUNK_BUSY : CHUNK_READY;
+		result = address == VC_CHUNK_BUSY ? CHUNK_BUSY : CHUNK_READY;
 		goto out;
 	}
-	chunk_place(table, chunk, &place);
+	place = vc_space_chunk(table, chunk);
 	address = chunk_make(table, &place);
-	__atomic_store_n(&t->chunk[chunk], address, __ATOMIC_RELEASE);
+	__atomic_store_n(&vc_space_map.chunk[table][chunk], address, __ATOMIC_RELEASE);
 	vc_put(&t->full, !address);
 	if (!address) {
 		vc_store_count(VC_COUNTER_GROWTH_FAILED);
@@ -438,7 +357,7 @@ bool vc_space_grow_ahead(enum vc_recording_table table)
 	uint64_t ready = chunks_ready(table), used = vc_space_used(table);
 	struct vc_place last;
 
-	chunk_place(table, ready ? ready - 1 : 0, &last);
+	last = vc_space_chunk(table, ready ? ready - 1 : 0);
 	/* The last chunk is half of all, or as much as is ever added at once. */
 	if (ready && used + last.count <= last.first + last.count)
 		return false;
@@ -482,13 +401,13 @@ static bool moment_passes(enum vc_recording_table table, uint64_t chunk)
 {
 	const char *address = chunk_address(table, chunk);
 
-	for (int i = 0; address == VC_BUSY && i < VC_SPINS; i++) {
+	for (int i = 0; address == VC_CHUNK_BUSY && i < VC_SPINS; i++) {
 #if defined(__x86_64__)
 		__builtin_ia32_pause();
 #endif
 		address = chunk_address(table, chunk);
 	}
-	return address && address != VC_BUSY;
+	return address && address != VC_CHUNK_BUSY;
 }
 
 /* The chunk that `number` lies in is not there: makes it, or one behind it. */
@@ -505,9 +424,9 @@ static bool append_grow(enum vc_recording_table table, uint64_t old_word, uint64
 			if (result == CHUNK_BUSY)
 				continue;
 		}
-		chunk_place(table, next, &place);
+		place = vc_space_chunk(table, next);
 		if (next > chunk &&
-		    vc_swap_if(&space.root->used[table], &old_word, vc_word(place.first)))
+		    vc_swap_if(&vc_space_map.root->used[table], &old_word, vc_word(place.first)))
 			skipped_keep(table, vc_word_value(old_word), place.first);
 		return true;
 	}
@@ -516,9 +435,9 @@ static bool append_grow(enum vc_recording_table table, uint64_t old_word, uint64
 
 uint64_t vc_space_append(enum vc_recording_table table, uint64_t items)
 {
-	uint64_t *used = &space.root->used[table], old = vc_get(used);
+	uint64_t *used = &vc_space_map.root->used[table], old = vc_get(used);
 
-	if (items > UINT64_C(1) << shape[table].base)
+	if (items > UINT64_C(1) << vc_table_shape[table].base)
 		return VC_SPACE_NONE;
 	if (vc_get(&space.table[table].skips)) {
 		uint64_t number = skipped_take(table);
@@ -531,14 +450,14 @@ uint64_t vc_space_append(enum vc_recording_table table, uint64_t items)
 		struct vc_place place;
 		char *address;
 
-		chunk_place(table, chunk_of(table, number), &place);
+		place = vc_space_place(table, number);
 		if (number + items > place.first + place.count) {
 			vc_swap_if(used, &old, vc_word(place.first + place.count));
 			old = vc_get(used);
 			continue;
 		}
 		address = chunk_address(table, place.chunk);
-		if (!address || address == VC_BUSY) {
+		if (!address || address == VC_CHUNK_BUSY) {
 			if (!append_grow(table, old, place.chunk))
 				return VC_SPACE_NONE;
 			old = vc_get(used);
@@ -671,7 +590,7 @@ static int root_map(int descriptor)
 	int result;
 
 	for (size_t i = 0; i < sizeof(table_order); i++) {
-		chunk_place(table_order[i], 0, &place);
+		place = vc_space_chunk(table_order[i], 0);
 		bytes += chunk_bytes(table_order[i], &place);
 	}
 	if (bytes > space.budget)
@@ -691,7 +610,7 @@ static int root_map(int descriptor)
 	if (vc_sys_failed(address))
 		return VC_E_NO_MEMORY;
 	vc_sys_madvise(address, bytes, MADV_DONTFORK);
-	space.root = address;
+	vc_space_map.root = address;
 	space.first_next = VC_ROOT_BYTES;
 	space.first_end = bytes;
 	return 0;
@@ -711,20 +630,15 @@ int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 		vc_space_forget();
 		return error;
 	}
-	vc_put(&space.root->file_bytes, vc_word(space.first_end));
+	vc_put(&vc_space_map.root->file_bytes, vc_word(space.first_end));
 	/* Units 0 of stacks and strings stand for none. */
-	vc_put(&space.root->used[VC_REC_STACKS], vc_word(1));
-	vc_put(&space.root->used[VC_REC_STRINGS], vc_word(1));
+	vc_put(&vc_space_map.root->used[VC_REC_STACKS], vc_word(1));
+	vc_put(&vc_space_map.root->used[VC_REC_STRINGS], vc_word(1));
 	for (size_t i = 0; i < sizeof(table_order); i++)
 		vc_space_grow(table_order[i], true);
 	space.first_next = space.first_end;
 	*ret_descriptor = descriptor;
 	return 0;
-}
-
-struct vc_root *vc_space_root(void)
-{
-	return space.root;
 }
 
 const char *vc_space_path(void)
@@ -748,6 +662,7 @@ void vc_space_forget(void)
 	/* Of a memfd: a descriptor that the host put there since is not ours to close. */
 	if (space.held >= 0 && is_our_file(space.held))
 		vc_sys_close(space.held);
+	memset(&vc_space_map, 0, sizeof(vc_space_map));
 	memset(&space, 0, sizeof(space));
 	space.held = -1;
 }
