@@ -7,6 +7,7 @@
  * next call. Destroying a context frees all that was allocated while it was current; memory of
  * cuMemCreate and reservations belong to the process and stay.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -24,6 +25,12 @@ static __thread struct {
 	uint64_t handle[SIM_CONTEXT_DEPTH];
 } current __attribute__((tls_model("initial-exec")));
 
+/* SIMCUDA_HIDDEN_CONTEXT: the device whose primary context threads find without asking, or -1. */
+static int hidden_device = -1;
+
+static CUresult push(uint64_t handle);
+static CUresult primary_retain(CUcontext *ret, CUdevice device);
+
 static void set_top(void)
 {
 	current.top = NULL;
@@ -31,12 +38,29 @@ static void set_top(void)
 		current.top = sim_object_find(SIM_CONTEXT, current.handle[current.depth - 1]);
 }
 
+static CUresult no_current(struct sim_object **ret)
+{
+	CUcontext context;
+	CUresult result;
+
+	if (current.depth)
+		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+	if (hidden_device < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	result = primary_retain(&context, hidden_device);
+	if (result != CUDA_SUCCESS)
+		return result;
+	push((uint64_t)context);
+	*ret = current.top;
+	return CUDA_SUCCESS;
+}
+
 CUresult sim_current(struct sim_object **ret)
 {
 	struct sim_object *top = current.top;
 
 	if (SIM_UNLIKELY(!top))
-		return current.depth ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_CONTEXT;
+		return no_current(ret);
 	if (SIM_UNLIKELY(sim_object_handle(top) != current.handle[current.depth - 1] ||
 			 !atomic_load_explicit(&top->context_data.active, memory_order_relaxed)))
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -56,6 +80,13 @@ CUresult sim_context_find(CUcontext context, struct sim_object **ret)
 
 CUresult sim_context_start(void)
 {
+	const char *hidden = getenv("SIMCUDA_HIDDEN_CONTEXT");
+
+	if (hidden && *hidden) {
+		hidden_device = atoi(hidden);
+		if (!sim_device_valid(hidden_device))
+			hidden_device = sim_device_count - 1;
+	}
 	for (int i = 0; i < sim_device_count; i++) {
 		struct sim_object *object = sim_object_create(SIM_CONTEXT);
 
@@ -76,6 +107,7 @@ static CUresult wake(struct sim_object *object)
 	if (!sim_charge(object->device, sim_context_overhead))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	memcpy(object->context_data.limit, limits, sizeof(limits));
+	object->context_data.peers = 0;
 	object->row = sim_judge_add(SIM_ROW_CONTEXT, sim_object_handle(object),
 				    sim_context_overhead, object->device, 0);
 	atomic_store(&object->context_data.active, 1);
@@ -137,11 +169,13 @@ static CUresult create(CUcontext *ret, unsigned int flags, CUdevice device)
 	return CUDA_SUCCESS;
 }
 
-static CUresult create_parameters(CUcontext *ret, const void *parameters, unsigned int flags,
-				  CUdevice device)
+/* Execution affinity and graphics interop need what is not simulated. */
+static CUresult create_parameters(CUcontext *ret, const CUctxCreateParams *parameters,
+				  unsigned int flags, CUdevice device)
 {
-	/* Execution affinity and graphics interop need what is not simulated. */
-	return parameters ? CUDA_ERROR_NOT_SUPPORTED : create(ret, flags, device);
+	if (parameters && (parameters->execAffinityParams || parameters->cigParams))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	return create(ret, flags, device);
 }
 
 static CUresult destroy(CUcontext context)
@@ -402,6 +436,30 @@ static CUresult primary_state(CUdevice device, unsigned int *flags, int *active)
 	return CUDA_SUCCESS;
 }
 
+/* Which contexts a context may reach is only remembered, for the results of the calls. */
+static CUresult peer_access(struct sim_object *context, CUcontext handle, bool enable)
+{
+	struct sim_object *peer;
+	uint32_t bit;
+	bool enabled;
+
+	if (sim_context_find(handle, &peer) != CUDA_SUCCESS)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (peer->device == context->device)
+		return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+	bit = 1u << peer->device;
+	enabled = context->context_data.peers & bit;
+	if (enable && enabled)
+		return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+	if (!enable && !enabled)
+		return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+	context->context_data.peers ^= bit;
+	return CUDA_SUCCESS;
+}
+
+SIM_ENTRY_CONTEXT(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags),
+		  flags ? CUDA_ERROR_INVALID_VALUE : peer_access(context, peer, true))
+SIM_ENTRY_CONTEXT(cuCtxDisablePeerAccess, (CUcontext peer), peer_access(context, peer, false))
 SIM_ENTRY(cuCtxCreate, (CUcontext *ret, unsigned int flags, CUdevice device),
 	  create(ret, flags, device))
 SIM_ENTRY(cuCtxCreate_v2, (CUcontext *ret, unsigned int flags, CUdevice device),
@@ -409,7 +467,7 @@ SIM_ENTRY(cuCtxCreate_v2, (CUcontext *ret, unsigned int flags, CUdevice device),
 SIM_ENTRY(cuCtxCreate_v3,
 	  (CUcontext *ret, CUexecAffinityParam *parameters, int count, unsigned int flags,
 	   CUdevice device),
-	  create_parameters(ret, count ? parameters : NULL, flags, device))
+	  parameters && count ? CUDA_ERROR_NOT_SUPPORTED : create(ret, flags, device))
 SIM_ENTRY(cuCtxCreate_v4,
 	  (CUcontext *ret, CUctxCreateParams *parameters, unsigned int flags, CUdevice device),
 	  create_parameters(ret, parameters, flags, device))

@@ -2,6 +2,7 @@
 /* The simulated driver's own list of what is allocated, in a file that outlives the process. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -30,11 +31,35 @@ static struct row_list lists[LISTS];
 
 static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
 
+/* Puts the process id in the place of every %p. */
+static bool expand_path(const char *path, char *ret, size_t room)
+{
+	size_t used = 0;
+
+	while (*path) {
+		int length = 1;
+
+		if (path[0] == '%' && path[1] == 'p') {
+			length = snprintf(ret + used, room - used, "%d", (int)getpid());
+			path++;
+		} else {
+			ret[used] = *path;
+		}
+		path++;
+		used += (size_t)length;
+		if (used >= room)
+			return false;
+	}
+	ret[used] = '\0';
+	return true;
+}
+
 void sim_judge_start(void)
 {
 	const char *path = getenv("SIMCUDA_MAP");
 	const char *wanted = getenv("SIMCUDA_MAP_ROWS");
 	uint64_t capacity = wanted ? strtoull(wanted, NULL, 0) : DEFAULT_ROWS;
+	char name[4096];
 	uint64_t size;
 	void *map;
 	int fd;
@@ -45,7 +70,11 @@ void sim_judge_start(void)
 	if (capacity < LISTS || capacity > MAX_ROWS)
 		capacity = DEFAULT_ROWS;
 	size = SIM_JUDGE_HEADER + capacity * sizeof(struct sim_judge_row);
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (!expand_path(path, name, sizeof(name)))
+		return;
+	/* A new file each time: another process may still have the old one mapped. */
+	unlink(name);
+	fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
 	if (ftruncate(fd, (off_t)size)) {

@@ -137,6 +137,7 @@ struct sim_object {
 			_Atomic uint32_t active; /* references of the primary context, else 1 */
 			unsigned int flags;
 			unsigned int attached;
+			uint32_t peers; /* bit per device */
 			uint64_t id;
 			size_t limit[CU_LIMIT_MAX];
 		} context_data;

@@ -48,11 +48,18 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCigParam_st CUctxCigParam;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
 typedef void (*CUhostFn)(void *);
+
+typedef struct CUctxCreateParams_st {
+	CUexecAffinityParam *execAffinityParams;
+	int numExecAffinityParams;
+	CUctxCigParam *cigParams;
+} CUctxCreateParams;
 
 typedef struct CUuuid_st {
 	char bytes[16];

@@ -23,6 +23,8 @@ CUresult cuCtxCreate_v4(CUcontext *, CUctxCreateParams *, unsigned int, CUdevice
 CUresult cuCtxDestroy(CUcontext);
 CUresult cuCtxDestroy_v2(CUcontext);
 CUresult cuCtxDetach(CUcontext);
+CUresult cuCtxDisablePeerAccess(CUcontext);
+CUresult cuCtxEnablePeerAccess(CUcontext, unsigned int);
 CUresult cuCtxGetApiVersion(CUcontext, unsigned int *);
 CUresult cuCtxGetCacheConfig(CUfunc_cache *);
 CUresult cuCtxGetCurrent(CUcontext *);
@@ -240,6 +242,14 @@ CUresult cuStreamDestroy(CUstream);
 CUresult cuStreamDestroy_v2(CUstream);
 CUresult cuStreamGetCaptureInfo(CUstream, CUstreamCaptureStatus *, cuuint64_t *);
 CUresult cuStreamGetCaptureInfo_ptsz(CUstream, CUstreamCaptureStatus *, cuuint64_t *);
+CUresult cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+	const CUgraphNode **, size_t *);
+CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
+	CUgraph *, const CUgraphNode **, size_t *);
+CUresult cuStreamGetCaptureInfo_v3(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *,
+	const CUgraphNode **, const CUgraphEdgeData **, size_t *);
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream, CUstreamCaptureStatus *, cuuint64_t *,
+	CUgraph *, const CUgraphNode **, const CUgraphEdgeData **, size_t *);
 CUresult cuStreamGetCtx(CUstream, CUcontext *);
 CUresult cuStreamGetCtx_ptsz(CUstream, CUcontext *);
 CUresult cuStreamGetDevice(CUstream, CUdevice *);

@@ -262,6 +262,16 @@ SIM_ENTRY_CONTEXT_TWIN(cuStreamIsCapturing, _ptsz,
 SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo, _ptsz,
 		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
 		       capturing(stream, status, id))
+SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v2, _ptsz,
+		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+			CUgraph *graph, const CUgraphNode **nodes, size_t *count),
+		       ((void)graph, (void)nodes, (void)count, capturing(stream, status, id)))
+SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v3, _ptsz,
+		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+			CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **edges,
+			size_t *count),
+		       ((void)graph, (void)nodes, (void)edges, (void)count,
+			capturing(stream, status, id)))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamAddCallback, _ptsz,
 		       (CUstream stream, CUstreamCallback callback, void *argument,
 			unsigned int flags),

@@ -172,7 +172,7 @@ static void stack(void **state)
 
 	(void)state;
 	assert_success(cuCtxCreate_v3(&a, NULL, 0, 4, 0));
-	assert_success(cuCtxCreate_v4(&b, NULL, 0, 1));
+	assert_success(cuCtxCreate_v4(&b, &(CUctxCreateParams){ 0 }, 0, 1));
 	assert_ptr_not_equal(a, b);
 	assert_success(cuCtxGetDevice(&device));
 	assert_int_equal(device, 1);
@@ -242,6 +242,25 @@ static void contexts_cost_memory(void **state)
 		assert_success(cuCtxDestroy_v2(context[--count]));
 }
 
+static void peers(void **state)
+{
+	CUcontext here, there;
+	int can;
+
+	(void)state;
+	assert_success(cuDeviceCanAccessPeer(&can, 0, 1));
+	assert_int_equal(can, 1);
+	assert_success(cuCtxCreate_v2(&there, 0, 1));
+	assert_success(cuCtxCreate_v2(&here, 0, 0));
+	assert_result(cuCtxDisablePeerAccess(there), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+	assert_success(cuCtxEnablePeerAccess(there, 0));
+	assert_result(cuCtxEnablePeerAccess(there, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+	assert_result(cuCtxEnablePeerAccess(here, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+	assert_success(cuCtxDisablePeerAccess(there));
+	assert_success(cuCtxDestroy_v2(here));
+	assert_success(cuCtxDestroy_v2(there));
+}
+
 static void a_child_is_not_initialised(void **state)
 {
 	int status;
@@ -272,6 +291,7 @@ int main(void)
 		cmocka_unit_test(stack),
 		cmocka_unit_test(destroyed_elsewhere),
 		cmocka_unit_test(contexts_cost_memory),
+		cmocka_unit_test(peers),
 		cmocka_unit_test(a_child_is_not_initialised),
 	};
 

@@ -124,22 +124,22 @@ static void compare(const struct sim_judge *judge)
 
 static void survives_kill(void **state)
 {
-	char map[] = "/tmp/simcuda-map-XXXXXX", certain[] = "/tmp/simcuda-notes-XXXXXX";
+	char certain[] = "/tmp/simcuda-notes-XXXXXX", wish[64], map[64];
 	struct sim_judge judge;
 	uint64_t rounds;
 	int status;
 	pid_t child;
 
 	(void)state;
-	close(mkstemp(map));
 	close(mkstemp(certain));
+	snprintf(wish, sizeof(wish), "%s.%%p.map", certain);
 	notes = map_notes(certain);
 	assert_non_null(notes);
 	for (int i = 0; i < 5; i++) {
 		memset(notes, 0, sizeof(*notes));
 		child = fork();
 		if (!child) {
-			setenv("SIMCUDA_MAP", map, 1);
+			setenv("SIMCUDA_MAP", wish, 1);
 			execl(self, self, "worker", certain, (char *)NULL);
 			_exit(98);
 		}
@@ -154,14 +154,15 @@ static void survives_kill(void **state)
 		assert_int_equal(kill(child, SIGKILL), 0);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_int_equal(WTERMSIG(status), SIGKILL);
+		snprintf(map, sizeof(map), "%s.%d.map", certain, (int)child);
 		assert_int_equal(sim_judge_read(map, &judge), 0);
 		assert_int_equal(judge.pid, child);
 		assert_int_equal(judge.lost, 0);
 		assert_int_equal(sim_judge_count(&judge, SIM_ROW_CONTEXT, NULL), 1);
 		compare(&judge);
 		sim_judge_close(&judge);
+		unlink(map);
 	}
-	unlink(map);
 	unlink(certain);
 }
 

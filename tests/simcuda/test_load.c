@@ -6,6 +6,7 @@
 #include "sim_test.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #define DEVICE (80 * GIB)
@@ -53,6 +54,32 @@ static void clearing_costs_nothing(void **state)
 	assert_success(cuMemcpyDtoH_v2(&byte, address + 40 * GIB, 1));
 	assert_int_equal(byte, 0);
 	assert_success(cuMemFree_v2(address));
+}
+
+static size_t shared_kib(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[256];
+	size_t kib = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "RssShmem: %zu", &kib) == 1)
+			break;
+	fclose(file);
+	return kib;
+}
+
+static void freed_bytes_go(void **state)
+{
+	CUdeviceptr address;
+
+	(void)state;
+	assert_success(cuMemAlloc_v2(&address, 64 * MIB));
+	assert_success(cuMemsetD8_v2(address, 1, 64 * MIB));
+	assert_true(shared_kib() >= 64 * 1024);
+	assert_success(cuMemFree_v2(address));
+	assert_true(shared_kib() < 16 * 1024);
 }
 
 struct churner {
@@ -135,6 +162,7 @@ int main(void)
 		cmocka_unit_test(fill_and_empty),
 		cmocka_unit_test(addresses_do_not_run_out),
 		cmocka_unit_test(clearing_costs_nothing),
+		cmocka_unit_test(freed_bytes_go),
 		cmocka_unit_test(four_threads),
 		cmocka_unit_test(stays_small),
 	};

@@ -90,6 +90,8 @@ static void maps_are_checked(void **state)
 	assert_result(cuMemSetAccess(address, 3 * G, &read_write, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemMap(address + 2 * G, 2 * G, 0, handle, 0));
 	assert_success(cuMemSetAccess(address, 4 * G, &read_write, 1));
+	assert_result(cuMemUnmap(address + G, 2 * G), CUDA_ERROR_INVALID_VALUE);
+	assert_result(cuMemUnmap(address, 3 * G), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemUnmap(address, 4 * G)); /* two whole mappings at once */
 	assert_result(cuMemUnmap(address, 4 * G), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemAddressFree(address, 4 * G));
