@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "capture/inside/index.h"
+#include "capture/inside/overflow.h"
 #include "capture/inside/sites.h"
 #include "capture/inside/store_parts.h"
 #include "capture/inside/thread.h"
@@ -173,6 +174,10 @@ uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
 	site = vc_sites_row(&key);
 	vc_store_count(VC_COUNTER_ALLOCATIONS_SEEN);
 	if (slot == VC_NO_RECORD) {
+		struct vc_overflow entry = {birth->address, birth->size, site,
+					    birth->device_plus_one, birth->kind};
+
+		vc_overflow_add(&entry);
 		vc_store_count(VC_COUNTER_RECORDS_LOST);
 		vc_store_count_by(VC_COUNTER_RECORDS_LOST_BYTES, birth->size);
 	} else {
@@ -271,6 +276,44 @@ static struct vc_met search(uint64_t address, uint64_t kinds)
 	return met;
 }
 
+/* ---- allocations without a record: of them a claim has the totals' side only ---- */
+
+static void overflow_fill(const struct vc_overflow *entry, uint32_t place, struct vc_claim *ret)
+{
+	*ret = (struct vc_claim){
+		.record = VC_NO_RECORD,
+		.copy = {
+			.address = entry->address,
+			.size = entry->size,
+			.site = entry->site,
+			.device_plus_one = entry->device_plus_one,
+			.kind = entry->kind,
+			.reserved64 = place,
+		},
+	};
+}
+
+static bool overflow_find(uint64_t address, uint64_t kinds, struct vc_claim *ret)
+{
+	struct vc_overflow entry;
+
+	if (!vc_store_ready() || !vc_overflow_find(address, kinds, &entry))
+		return false;
+	overflow_fill(&entry, 0, ret);
+	return true;
+}
+
+static bool overflow_claim(uint64_t address, uint64_t kinds, struct vc_claim *ret)
+{
+	struct vc_overflow entry;
+	uint32_t place;
+
+	if (!vc_store_ready() || !vc_overflow_claim(address, kinds, &entry, &place))
+		return false;
+	overflow_fill(&entry, place, ret);
+	return true;
+}
+
 bool vc_store_find(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 {
 	/* One that died between the search and the copy may have left another of that address. */
@@ -278,11 +321,11 @@ bool vc_store_find(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 		struct vc_met met = search(address, kinds);
 
 		if (!met.birth)
-			return false;
+			break;
 		if (record_copy(met.slot, ret) && ret->birth == met.birth)
 			return true;
 	}
-	return false;
+	return overflow_find(address, kinds, ret);
 }
 
 /* Of two records that hold an address the newer counts. */
@@ -372,6 +415,8 @@ bool vc_store_claim_found(struct vc_claim *claim)
 
 	if (!vc_store_ready())
 		return false;
+	if (claim->record == VC_NO_RECORD)
+		return overflow_claim(claim->copy.address, VC_KINDS(claim->copy.kind), claim);
 	record = record_at(claim->record);
 	old = vc_state_word(claim->birth, VC_RECORD_LIVE);
 	if (!record || !vc_swap_if(&record->state, &old,
@@ -390,13 +435,13 @@ bool vc_store_claim(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 		struct vc_met met = search(address, kinds);
 
 		if (!met.birth)
-			return false;
+			break;
 		ret->record = met.slot;
 		ret->birth = met.birth;
 		if (vc_store_claim_found(ret))
 			return true;
 	}
-	return false;
+	return overflow_claim(address, kinds, ret);
 }
 
 bool vc_records_grow_ring(bool again)
@@ -498,11 +543,15 @@ void vc_store_free_commit(const struct vc_claim *claim, const struct vc_death *d
 
 	if (!vc_store_ready())
 		return;
-	ring_write(claim, death);
-	vc_put_release(&record_at(claim->record)->state, 0);
-	/* Only then may the slot go: its next user could have the same address. */
-	index_drop(claim->copy.address, claim->record);
-	slot_push(claim->record);
+	if (claim->record == VC_NO_RECORD) {
+		vc_overflow_drop((uint32_t)claim->copy.reserved64);
+	} else {
+		ring_write(claim, death);
+		vc_put_release(&record_at(claim->record)->state, 0);
+		/* Only then may the slot go: its next user could have the same address. */
+		index_drop(claim->copy.address, claim->record);
+		slot_push(claim->record);
+	}
 	vc_sites_died(claim->copy.site, &change);
 	vc_store_count(VC_COUNTER_FREES_SEEN);
 }
@@ -513,6 +562,10 @@ void vc_store_free_undo(const struct vc_claim *claim)
 
 	if (!vc_store_ready())
 		return;
+	if (claim->record == VC_NO_RECORD) {
+		vc_overflow_undo((uint32_t)claim->copy.reserved64, claim->copy.address);
+		return;
+	}
 	record = record_at(claim->record);
 	vc_put(&record->death, 0);
 	vc_put_release(&record->state, vc_state_word(claim->birth, VC_RECORD_LIVE));
@@ -521,4 +574,5 @@ void vc_store_free_undo(const struct vc_claim *claim)
 void vc_records_forget(void)
 {
 	memset(&records, 0, sizeof(records));
+	vc_overflow_forget();
 }

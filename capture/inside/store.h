@@ -71,7 +71,11 @@ uint64_t vc_store_commit(uint32_t record, const struct vc_birth *birth);
 /** The driver said no: the record is empty again. */
 void vc_store_abandon(uint32_t record);
 
-/** A record found and, by vc_store_claim, taken for freeing. */
+/**
+ * A record found and, by vc_store_claim, taken for freeing. An allocation that got no record because
+ * the recording was full is found and claimed all the same, so that totals stay right: its record is
+ * VC_NO_RECORD, its birth 0, and of its copy only address, size, kind, device and site are known.
+ */
 struct vc_claim {
 	uint32_t record;
 	uint64_t birth;

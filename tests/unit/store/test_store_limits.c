@@ -56,12 +56,14 @@ static void in_child(void (*run)(void))
 }
 
 /*
- * LIVE births, then the frees of all. Whatever was short, the totals of allocations are complete, what
- * has a record is found, and lost + kept = all.
+ * LIVE births, then the frees of all. Whatever was short, the totals are complete, what has a record is
+ * found, and lost + kept = all.
  */
 static void fill_and_check(bool expect_lost)
 {
-	uint64_t bytes = 0, kept = 0;
+	static const struct vc_death death;
+	uint64_t bytes = 0, kept = 0, records = 0;
+	struct vc_claim claim;
 	struct mini mini;
 
 	for (uint64_t i = 1; i <= LIVE; i++) {
@@ -79,11 +81,24 @@ static void fill_and_check(bool expect_lost)
 	EXPECT(mini_counter(&mini, VC_COUNTER_RECORDS_LOST) == LIVE - kept);
 	EXPECT(!expect_lost || mini_counter(&mini, VC_COUNTER_GROWTH_FAILED) > 0);
 	mini_close(&mini);
-	for (uint64_t i = 1; i <= LIVE; i++)
-		kept -= fixture_free(i * 512);
-	EXPECT(kept == 0);
+	for (uint64_t i = 1; i <= LIVE; i++) {
+		EXPECT(vc_store_find(i * 512, LINEAR, &claim));
+		EXPECT(!vc_store_find(i * 512, VC_KINDS(VC_KIND_BLOCK), &claim));
+		EXPECT(vc_store_claim(i * 512, LINEAR, &claim));
+		EXPECT(claim.copy.size == i);
+		EXPECT(!vc_store_claim_found(&(struct vc_claim){
+			.record = claim.record, .birth = claim.birth, .copy = claim.copy}));
+		vc_store_free_undo(&claim);
+		EXPECT(vc_store_claim_found(&claim));
+		records += claim.record != VC_NO_RECORD;
+		vc_store_free_commit(&claim, &death);
+		EXPECT(!vc_store_find(i * 512, LINEAR, &claim));
+	}
+	EXPECT(records == kept);
+	EXPECT(vc_store_device_live(0) == 0);
 	EXPECT(mini_read(vc_store_path(), &mini));
 	EXPECT(mini.live == 0);
+	EXPECT(mini.freed_count == LIVE && mini.freed_bytes == bytes);
 	mini_close(&mini);
 }
 
@@ -99,7 +114,9 @@ static void tiny_budget(void)
 	EXPECT(fixture_start_in(fixture_folder(), budget[0]) == 0);
 	EXPECT(fixture_allocate(1, 1) == VC_NO_RECORD);
 	EXPECT(vc_store_device_live(0) == 1);
+	EXPECT(fixture_free(1));
 	EXPECT(!fixture_free(1));
+	EXPECT(vc_store_device_live(0) == 0);
 	EXPECT(vc_store_string("x", 1) == 0);
 	for (size_t i = 2; i < sizeof(budget) / sizeof(budget[0]); i++) {
 		EXPECT(fixture_start_in(fixture_folder(), budget[i]) == 0);
