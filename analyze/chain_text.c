@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How chains of callers are written; see names.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/names.h"
+#include "analyze/text.h"
+
+enum {
+	CALLERS_SHOWN = 3,       /* at most; the width decides */
+	FUNCTION_COLUMNS = 48,   /* where longer, template arguments are left out */
+	PATH_COMPONENTS = 2,     /* least components of a path that are kept */
+	PATH_COMPONENTS_MOST = 4,
+};
+
+static const char *last_component(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* ---- paths ---- */
+
+void vc_path_prefix_deinit(struct vc_path_prefix *prefix)
+{
+	free(prefix->text);
+	*prefix = (struct vc_path_prefix){0};
+}
+
+void vc_path_prefix_add(struct vc_path_prefix *prefix, const struct vc_chain *chain)
+{
+	for (uint32_t i = chain->shown; i < chain->count; i++) {
+		const char *file = chain->frames[i]->file, *slash;
+		size_t common = 0;
+
+		if (chain->frames[i]->owner != VC_OWNER_USER || !file || *file != '/')
+			continue;
+		slash = strrchr(file, '/');
+		if (!prefix->text) {
+			prefix->text = strndup(file, (size_t)(slash - file) + 1);
+			prefix->length = prefix->text ? (size_t)(slash - file) + 1 : 0;
+			continue;
+		}
+		for (size_t j = 0; j < prefix->length && prefix->text[j] == file[j]; j++)
+			if (file[j] == '/')
+				common = j + 1;
+		prefix->length = common;
+	}
+}
+
+/** The start of the last `count` components. */
+static const char *last_components(const char *path, unsigned count)
+{
+	const char *start = path + strlen(path);
+
+	while (start > path) {
+		if (start[-1] == '/' && --count == 0)
+			break;
+		start--;
+	}
+	return start;
+}
+
+static const char *short_path(const char *file, const struct vc_path_prefix *prefix)
+{
+	const char *least = last_components(file, PATH_COMPONENTS);
+	const char *most = last_components(file, PATH_COMPONENTS_MOST);
+	const char *rest = file;
+
+	if (prefix && prefix->text && !strncmp(file, prefix->text, prefix->length))
+		rest = file + prefix->length;
+	if (rest > least)
+		rest = least;
+	return rest < most ? most : rest;
+}
+
+/* ---- functions ---- */
+
+/** Length of a demangled name without its arguments; start of it after the type it returns. */
+static size_t without_arguments(const char **function)
+{
+	const char *start = *function, *end = NULL;
+	int templates = 0;
+
+	for (const char *p = start; *p; p++) {
+		if (!strncmp(p, "operator", 8)) {
+			/* its name may hold any of these characters */
+			p += 8;
+			while (*p && *p != '(')
+				p++;
+			if (!strncmp(p, "()", 2))
+				p += 2;
+			end = p;
+			break;
+		}
+		if (!strncmp(p, "(anonymous namespace)", 21)) {
+			p += 20;
+		} else if (*p == '<') {
+			templates++;
+		} else if (*p == '>') {
+			templates--;
+		} else if (!templates && *p == '(' && p > start) {
+			end = p;
+			break;
+		} else if (!templates && *p == ' ' && p[1] && p[1] != '(' && p[1] != '[') {
+			start = p + 1;
+		}
+	}
+	*function = start;
+	return end ? (size_t)(end - start) : strlen(start);
+}
+
+static void add_function(struct vc_text *text, const char *function)
+{
+	size_t length = without_arguments(&function);
+	int templates = 0;
+
+	if (length <= FUNCTION_COLUMNS || !memchr(function, '<', length)) {
+		vc_text_bytes_raw(text, function, length);
+		return;
+	}
+	for (size_t i = 0; i < length; i++) {
+		templates -= function[i] == '>';
+		if (templates <= 0)
+			vc_text_bytes_raw(text, &function[i], 1);
+		templates += function[i] == '<';
+	}
+}
+
+static void add_offset(struct vc_text *text, const struct vc_frame_name *frame)
+{
+	if (*frame->module)
+		vc_text_add(text, "%s+0x%llx", last_component(frame->module),
+			    (unsigned long long)frame->offset);
+	else
+		vc_text_add(text, "0x%llx outside every loaded file",
+			    (unsigned long long)frame->offset);
+}
+
+void vc_frame_text(struct vc_text *text, const struct vc_frame_name *frame,
+		   const struct vc_path_prefix *prefix)
+{
+	if (frame->file && frame->line)
+		vc_text_add(text, "%s:%u  ", short_path(frame->file, prefix), frame->line);
+	if (frame->function)
+		add_function(text, frame->function);
+	else if (!frame->file || !frame->line)
+		add_offset(text, frame);
+	if (frame->owner == VC_OWNER_LIBRARY)
+		vc_text_add(text, " (%s)", frame->library);
+	else if (frame->function && !frame->file && *frame->module &&
+		 !strchr(frame->function, '+'))
+		vc_text_add(text, " (%s)", last_component(frame->module));
+}
+
+static void add_caller(struct vc_text *text, const struct vc_frame_name *frame,
+		       const struct vc_frame_name *before, bool last)
+{
+	bool same_file = before->file && frame->file && !strcmp(before->file, frame->file);
+
+	vc_text_add(text, "  <- ");
+	if (!frame->function) {
+		vc_frame_text(text, frame, NULL);
+		return;
+	}
+	if (frame->file && frame->line && (last || !same_file))
+		vc_text_add(text, "%s:%u ", last_component(frame->file), frame->line);
+	add_function(text, frame->function);
+}
+
+/** The first library that the user's code went through, outermost; NULL none. */
+static const char *through_library(const struct vc_chain *chain)
+{
+	for (uint32_t i = chain->user; chain->has_user && i-- > 0;)
+		if (chain->frames[i]->owner == VC_OWNER_LIBRARY)
+			return chain->frames[i]->library;
+	return NULL;
+}
+
+static bool user_after(const struct vc_chain *chain, uint32_t frame)
+{
+	while (++frame < chain->count)
+		if (chain->frames[frame]->owner == VC_OWNER_USER)
+			return true;
+	return false;
+}
+
+void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
+		   const struct vc_path_prefix *prefix)
+{
+	const struct vc_frame_name *before;
+	const char *library = through_library(chain);
+	unsigned callers = 0;
+
+	if (!chain->count) {
+		vc_text_add(text, "(no stack)");
+		return;
+	}
+	before = chain->frames[chain->shown];
+	vc_frame_text(text, before, prefix);
+	if (library)
+		vc_text_add(text, " (in %s)", library);
+	for (uint32_t i = chain->shown + 1; i < chain->count && callers < CALLERS_SHOWN; i++) {
+		const struct vc_frame_name *frame = chain->frames[i];
+
+		if (frame->owner != VC_OWNER_USER)
+			continue;
+		callers++;
+		add_caller(text, frame, before, callers == CALLERS_SHOWN || !user_after(chain, i));
+		before = frame;
+	}
+}

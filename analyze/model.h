@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One opened file: its tables, what was found damaged in it, and short ways to ask.
+ *
+ * Filled by vc_model_open from a snapshot or a recording, told apart by content. Views take models
+ * and change nothing in them. Not thread safe.
+ */
+#ifndef VC_ANALYZE_MODEL_H
+#define VC_ANALYZE_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyze/problem.h"
+#include "formats/tables.h"
+
+struct vc_model {
+	const char *path;          /* as given; the caller's */
+	struct vc_tables tables;
+	struct vc_faults faults;
+	bool from_recording;       /* a .vrec, converted when it was opened */
+};
+
+/** Columns to read; a table's other columns stay NULL. Small tables are always read whole. */
+struct vc_wanted_columns {
+	bool column[VC_COLUMNS];
+};
+/** Adds all columns of all tables but allocations and freed, which may be large. */
+void vc_wanted_small(struct vc_wanted_columns *wanted);
+/** Adds all columns of a table. */
+void vc_wanted_table(struct vc_wanted_columns *wanted, enum vc_table_index table);
+
+/** Opens a file. 0, or a negative VC_E_* with *problem filled; then *ret is empty. */
+int vc_model_open(const char *path, const struct vc_wanted_columns *wanted, struct vc_model *ret,
+		  struct vc_problem *problem);
+/** Fine for a model that is all zero. */
+void vc_model_close(struct vc_model *model);
+
+/** A value; 0 where the column was not read or the row is not there. */
+static inline uint64_t vc_value(const struct vc_tables *tables, enum vc_column_index column,
+				uint64_t row)
+{
+	return tables->column[column] && row < tables->rows[vc_column_info[column].table] ?
+		tables->column[column][row] : 0;
+}
+
+/** A text of a STRING column; "" as above. */
+static inline const char *vc_string(const struct vc_tables *tables, enum vc_column_index column,
+				    uint64_t row)
+{
+	return vc_tables_text(tables, vc_value(tables, column, row));
+}
+
+/** Same process, at two moments: boot, pid and start agree and are known. */
+bool vc_same_process(const struct vc_tables *a, const struct vc_tables *b);
+/** Row of `devices` with this ordinal; VC_E_NOT_FOUND. */
+int vc_device_row(const struct vc_tables *tables, uint64_t device, uint64_t *ret);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/arena.h"
+#include "analyze/owner.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/** A loaded object, the same for all files that name it. */
+struct module {
+	const char *path, *build_id;
+	struct module *next;
+	uint32_t number;
+};
+
+/** An address of a module and its frames. */
+struct address {
+	const struct module *module; /* NULL: outside every loaded object */
+	uint64_t offset;
+	uint32_t count;              /* 0: not named yet */
+	const struct vc_frame_name *frames;
+};
+
+struct file {
+	const struct vc_tables *tables;
+	const struct module **modules;
+	struct vc_chain **chains;    /* one a stack; NULL: not asked for */
+};
+
+struct vc_names {
+	const struct vc_resolver *resolver;
+	struct vc_arena arena;
+	struct module *modules;
+	uint32_t module_count, file_count;
+	struct file *files;
+	struct address **index;      /* open hash table */
+	size_t index_size, addresses;
+	struct vc_names_count count;
+};
+
+static struct vc_chain no_chain;
+
+int vc_names_create(const struct vc_resolver *resolver, struct vc_names **ret)
+{
+	struct vc_names *names = calloc(1, sizeof(*names));
+
+	if (!names)
+		return VC_E_NO_MEMORY;
+	names->resolver = resolver;
+	*ret = names;
+	return 0;
+}
+
+void vc_names_destroy(struct vc_names *names)
+{
+	if (!names)
+		return;
+	vc_arena_deinit(&names->arena);
+	free(names->files);
+	free(names->index);
+	free(names);
+}
+
+/** The one module for a path and build-id; a build-id alone says which it is. */
+static const struct module *find_module(struct vc_names *names, const char *path,
+					const char *build_id)
+{
+	struct module *module;
+
+	for (module = names->modules; module; module = module->next)
+		if (!strcmp(module->build_id, build_id) &&
+		    (*build_id || !strcmp(module->path, path)))
+			return module;
+	module = vc_arena_allocate(&names->arena, 1, sizeof(*module));
+	if (!module)
+		return NULL;
+	module->path = path;
+	module->build_id = build_id;
+	module->number = names->module_count++;
+	module->next = names->modules;
+	names->modules = module;
+	return module;
+}
+
+int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_t *ret)
+{
+	struct file *files = realloc(names->files, (names->file_count + 1) * sizeof(*files));
+	uint64_t modules = tables->rows[VC_TABLE_modules];
+	struct file *file;
+
+	if (!files)
+		return VC_E_NO_MEMORY;
+	names->files = files;
+	file = &files[names->file_count];
+	file->tables = tables;
+	file->modules = vc_arena_allocate(&names->arena, modules, sizeof(*file->modules));
+	file->chains = vc_arena_allocate(&names->arena, tables->rows[VC_TABLE_stacks],
+					 sizeof(*file->chains));
+	if (!file->modules || !file->chains)
+		return VC_E_NO_MEMORY;
+	for (uint64_t i = 0; i < modules; i++) {
+		const uint64_t *path = tables->column[VC_COL_modules_path];
+		const uint64_t *build_id = tables->column[VC_COL_modules_build_id];
+
+		file->modules[i] = find_module(names, vc_tables_text(tables, path[i]),
+					       vc_tables_text(tables, build_id[i]));
+		if (!file->modules[i])
+			return VC_E_NO_MEMORY;
+	}
+	*ret = names->file_count++;
+	return 0;
+}
+
+static size_t address_slot(const struct vc_names *names, const struct module *module,
+			   uint64_t offset)
+{
+	uint64_t hash = (offset + (module ? module->number + 1 : 0) * 0x100000001b3u) *
+			0x9e3779b97f4a7c15u;
+	size_t slot = (hash >> 20) & (names->index_size - 1);
+
+	while (names->index[slot] && (names->index[slot]->module != module ||
+				      names->index[slot]->offset != offset))
+		slot = (slot + 1) & (names->index_size - 1);
+	return slot;
+}
+
+static int index_grow(struct vc_names *names)
+{
+	struct address **old = names->index;
+	size_t old_size = names->index_size;
+
+	names->index_size = old_size ? old_size * 2 : 1024;
+	names->index = calloc(names->index_size, sizeof(*names->index));
+	if (!names->index) {
+		names->index = old;
+		names->index_size = old_size;
+		return VC_E_NO_MEMORY;
+	}
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i])
+			names->index[address_slot(names, old[i]->module, old[i]->offset)] = old[i];
+	free(old);
+	return 0;
+}
+
+static int want_address(struct vc_names *names, const struct module *module, uint64_t offset)
+{
+	struct address *address;
+	size_t slot;
+	int error;
+
+	if (names->addresses * 2 >= names->index_size) {
+		error = index_grow(names);
+		if (error)
+			return error;
+	}
+	slot = address_slot(names, module, offset);
+	if (names->index[slot])
+		return 0;
+	address = vc_arena_allocate(&names->arena, 1, sizeof(*address));
+	if (!address)
+		return VC_E_NO_MEMORY;
+	address->module = module;
+	address->offset = offset;
+	names->index[slot] = address;
+	names->addresses++;
+	if (!module || !names->resolver)
+		return 0;
+	return names->resolver->want(names->resolver->context, module->number, module->path,
+				     module->build_id, offset);
+}
+
+/** The frames of a stack: how many, and where they begin. Out of range: none. */
+static uint64_t stack_frames(const struct vc_tables *tables, uint64_t row, uint64_t *first)
+{
+	uint64_t count = tables->column[VC_COL_stacks_count][row];
+	uint64_t rows = tables->rows[VC_TABLE_frames];
+
+	*first = tables->column[VC_COL_stacks_first][row];
+	if (*first > rows)
+		return 0;
+	return count < rows - *first ? count : rows - *first;
+}
+
+static const struct module *frame_module(const struct file *file, uint64_t frame)
+{
+	uint64_t module = file->tables->column[VC_COL_frames_module][frame];
+
+	return module && module <= file->tables->rows[VC_TABLE_modules] ?
+		file->modules[module - 1] : NULL;
+}
+
+int vc_names_want(struct vc_names *names, uint32_t number, uint64_t stack)
+{
+	struct file *file = &names->files[number];
+	uint64_t first, count;
+
+	if (!stack || stack > file->tables->rows[VC_TABLE_stacks] || file->chains[stack - 1])
+		return 0;
+	file->chains[stack - 1] = vc_arena_allocate(&names->arena, 1, sizeof(struct vc_chain));
+	if (!file->chains[stack - 1])
+		return VC_E_NO_MEMORY;
+	count = stack_frames(file->tables, stack - 1, &first);
+	for (uint64_t i = first; i < first + count; i++) {
+		int error = want_address(names, frame_module(file, i),
+					 file->tables->column[VC_COL_frames_offset][i]);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* ---- naming ---- */
+
+enum { FRAMES_AT_ONE_ADDRESS = 64 };
+
+static int name_address(struct vc_names *names, struct address *address)
+{
+	struct vc_frame_name found[FRAMES_AT_ONE_ADDRESS] = {0}, *frames;
+	uint32_t count = 0;
+
+	if (address->count)
+		return 0;
+	while (names->resolver && address->module && count < FRAMES_AT_ONE_ADDRESS &&
+	       !names->resolver->get(names->resolver->context, address->module->number,
+				     address->offset, count, &found[count]))
+		count++;
+	names->count.frames++;
+	names->count.named += count && found[0].function;
+	if (!count)
+		count = 1;
+	frames = vc_arena_allocate(&names->arena, count, sizeof(*frames));
+	if (!frames)
+		return VC_E_NO_MEMORY;
+	for (uint32_t i = 0; i < count; i++) {
+		frames[i] = found[i];
+		frames[i].module = address->module ? address->module->path : "";
+		frames[i].build_id = address->module ? address->module->build_id : "";
+		frames[i].offset = address->offset;
+		vc_owner_find(&frames[i]);
+	}
+	address->frames = frames;
+	address->count = count;
+	return 0;
+}
+
+/** Where the user's code begins; see struct vc_chain. */
+static void find_user(struct vc_chain *chain)
+{
+	uint32_t library = chain->count;
+
+	for (uint32_t i = 0; i < chain->count; i++) {
+		if (chain->frames[i]->owner == VC_OWNER_USER) {
+			chain->user = chain->shown = i;
+			chain->has_user = true;
+			return;
+		}
+		if (chain->frames[i]->owner == VC_OWNER_LIBRARY && library == chain->count)
+			library = i;
+	}
+	chain->user = chain->shown = library < chain->count ? library : 0;
+}
+
+static int make_chain(struct vc_names *names, const struct file *file, uint64_t row)
+{
+	struct vc_chain *chain = file->chains[row];
+	const struct vc_frame_name **frames;
+	uint64_t first, count = stack_frames(file->tables, row, &first), total = 0;
+
+	if (chain->count)
+		return 0;
+	for (uint64_t i = first; i < first + count; i++) {
+		struct address *address = names->index[address_slot(
+			names, frame_module(file, i),
+			file->tables->column[VC_COL_frames_offset][i])];
+		int error = name_address(names, address);
+
+		if (error)
+			return error;
+		total += address->count;
+	}
+	frames = vc_arena_allocate(&names->arena, total, sizeof(*frames));
+	if (!frames || total > UINT32_MAX)
+		return VC_E_NO_MEMORY;
+	chain->frames = frames;
+	for (uint64_t i = first; i < first + count; i++) {
+		const struct address *address = names->index[address_slot(
+			names, frame_module(file, i),
+			file->tables->column[VC_COL_frames_offset][i])];
+
+		for (uint32_t j = 0; j < address->count; j++)
+			frames[chain->count++] = &address->frames[j];
+	}
+	chain->end = file->tables->column[VC_COL_stacks_end][row];
+	find_user(chain);
+	return 0;
+}
+
+int vc_names_resolve(struct vc_names *names)
+{
+	int error = names->resolver ? names->resolver->resolve(names->resolver->context) : 0;
+
+	for (uint32_t i = 0; !error && i < names->file_count; i++)
+		for (uint64_t row = 0; !error && row < names->files[i].tables->rows[VC_TABLE_stacks];
+		     row++)
+			if (names->files[i].chains[row])
+				error = make_chain(names, &names->files[i], row);
+	return error;
+}
+
+struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uint64_t stack)
+{
+	const struct vc_tables *tables = names->files[file].tables;
+
+	if (!stack || stack > tables->rows[VC_TABLE_stacks] || !names->files[file].chains[stack - 1])
+		return &no_chain;
+	return names->files[file].chains[stack - 1];
+}
+
+struct vc_names_count vc_names_count(const struct vc_names *names)
+{
+	return names->count;
+}
+
+/* ---- keys ---- */
+
+static const char *last_component(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+	return XXH3_64bits_withSeed(text, strlen(text), hash);
+}
+
+static uint64_t mix_frame(uint64_t hash, const struct vc_frame_name *frame)
+{
+	if (frame->owner == VC_OWNER_LIBRARY)
+		return mix_text(hash, frame->library);
+	if (frame->function && frame->file && frame->line) {
+		hash = mix_text(hash, frame->function);
+		hash = mix_text(hash, last_component(frame->file));
+		return hash * 31 + frame->line;
+	}
+	hash = mix_text(hash, *frame->build_id ? frame->build_id : last_component(frame->module));
+	return XXH3_64bits_withSeed(&frame->offset, sizeof(frame->offset), hash);
+}
+
+uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth)
+{
+	const struct vc_frame_name *before = NULL;
+	uint64_t hash = 1;
+	unsigned users = 0;
+
+	for (uint32_t i = 0; i < chain->count; i++) {
+		const struct vc_frame_name *frame = chain->frames[i];
+
+		if (frame->owner != VC_OWNER_USER && frame->owner != VC_OWNER_LIBRARY)
+			continue;
+		/* what a library does inside itself is its own affair */
+		if (frame->owner == VC_OWNER_LIBRARY && before && before->library &&
+		    !strcmp(before->library, frame->library))
+			continue;
+		hash = mix_frame(hash, frame);
+		before = frame;
+		if (frame->owner == VC_OWNER_USER && depth && ++users == depth)
+			break;
+	}
+	if (!before && chain->count)
+		hash = mix_frame(hash, chain->frames[0]);
+	return hash ? hash : 1;
+}
+
+/* ---- what all chains begin with ---- */
+
+static bool same_function(const struct vc_frame_name *a, const struct vc_frame_name *b)
+{
+	return a == b || (a->owner == VC_OWNER_USER && b->owner == VC_OWNER_USER && a->function &&
+			  b->function && a->file && b->file && !strcmp(a->function, b->function) &&
+			  !strcmp(last_component(a->file), last_component(b->file)));
+}
+
+/** The user's frame after this one; count where there is none. */
+static uint32_t next_user(const struct vc_chain *chain, uint32_t frame)
+{
+	do
+		frame++;
+	while (frame < chain->count && chain->frames[frame]->owner != VC_OWNER_USER);
+	return frame;
+}
+
+/** True when every chain has the function of the first chain at `shown`, and callers of its own. */
+static bool all_share(struct vc_chain *const *chains, size_t count, bool innermost)
+{
+	const struct vc_frame_name *first = chains[0]->frames[chains[0]->shown];
+
+	for (size_t i = 0; i < count; i++) {
+		const struct vc_frame_name *frame = chains[i]->frames[chains[i]->shown];
+
+		if (!chains[i]->has_user || !same_function(first, frame) || !first->function ||
+		    (!innermost && frame->line != first->line) ||
+		    next_user(chains[i], chains[i]->shown) >= chains[i]->count)
+			return false;
+	}
+	return true;
+}
+
+unsigned vc_names_common(struct vc_chain *const *chains, size_t count)
+{
+	uint64_t key = count ? vc_chain_key(chains[0], 0) : 0;
+	unsigned passed = 0;
+	bool different = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!chains[i]->count)
+			return 0;
+		different |= vc_chain_key(chains[i], 0) != key;
+	}
+	while (different && all_share(chains, count, !passed)) {
+		for (size_t i = 0; i < count; i++)
+			chains[i]->shown = next_user(chains[i], chains[i]->shown);
+		passed++;
+	}
+	return passed;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/owner.h"
+
+#include <string.h>
+
+struct rule {
+	const char *pattern;
+	enum vc_owner owner;
+	const char *name;
+};
+
+static const struct rule libraries[] = {
+#define VC_LIBRARY(prefix, owner, name) {prefix, VC_OWNER_##owner, name},
+#define VC_FUNCTION(prefix, owner)
+#define VC_SOURCE(part, owner)
+#include "analyze/libraries.def"
+#undef VC_LIBRARY
+#undef VC_FUNCTION
+#undef VC_SOURCE
+};
+
+static const struct rule functions[] = {
+#define VC_LIBRARY(prefix, owner, name)
+#define VC_FUNCTION(prefix, owner) {prefix, VC_OWNER_##owner, ""},
+#define VC_SOURCE(part, owner)
+#include "analyze/libraries.def"
+#undef VC_LIBRARY
+#undef VC_FUNCTION
+#undef VC_SOURCE
+};
+
+static const struct rule sources[] = {
+#define VC_LIBRARY(prefix, owner, name)
+#define VC_FUNCTION(prefix, owner)
+#define VC_SOURCE(part, owner) {part, VC_OWNER_##owner, ""},
+#include "analyze/libraries.def"
+#undef VC_LIBRARY
+#undef VC_FUNCTION
+#undef VC_SOURCE
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static const struct rule *by_prefix(const struct rule *rules, size_t count, const char *text)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strncmp(text, rules[i].pattern, strlen(rules[i].pattern)))
+			return &rules[i];
+	return NULL;
+}
+
+void vc_owner_find(struct vc_frame_name *frame)
+{
+	const char *slash = strrchr(frame->module, '/');
+	const struct rule *rule = by_prefix(libraries, COUNT(libraries),
+					    slash ? slash + 1 : frame->module);
+
+	if (!rule && frame->function && !frame->file)
+		rule = by_prefix(functions, COUNT(functions), frame->function);
+	for (size_t i = 0; !rule && frame->file && i < COUNT(sources); i++)
+		if (strstr(frame->file, sources[i].pattern))
+			rule = &sources[i];
+	frame->owner = rule ? rule->owner : VC_OWNER_USER;
+	frame->library = rule ? rule->name : NULL;
+}

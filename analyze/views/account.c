@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/views/account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+
+/** What a row of allocations is to the account. */
+enum part {
+	PART_NOTHING,      /* not device memory, or left out by the mode */
+	PART_LIVE,         /* a block, or an allocation without blocks */
+	PART_SEGMENT,      /* an allocation that blocks are taken from: what they leave is cached */
+	PART_DOUBT,
+};
+
+/** A run of addresses backed by an allocation. */
+struct extent {
+	uint64_t address, end;
+	uint64_t row;      /* of the allocation or physical handle */
+};
+
+struct work {
+	const struct vc_tables *tables;
+	enum vc_account_mode mode;
+	enum vc_column_index extra;
+	uint64_t rows;
+	const uint64_t *state, *kind, *address, *size, *device, *stack;
+	struct extent *extents;
+	uint64_t extent_count;
+	uint64_t *covered;        /* bytes of blocks in an allocation, by row; NULL: no blocks */
+	bool *segment_stack;      /* stacks that made an allocation with blocks, by row plus 1 */
+	uint64_t group_capacity, *index, index_size;
+	struct vc_account *account;
+};
+
+static bool is_live(const struct work *work, uint64_t row)
+{
+	return work->state[row] == VC_STATE_LIVE;
+}
+
+static int compare_extents(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* ---- where blocks lie ---- */
+
+/** A live handle, found by its birth number. */
+struct birth {
+	uint64_t birth, row;
+};
+
+static int compare_births(const void *a, const void *b)
+{
+	const struct birth *x = a, *y = b;
+
+	return x->birth < y->birth ? -1 : x->birth > y->birth;
+}
+
+static int list_handles(const struct work *work, struct birth **ret, uint64_t *ret_count)
+{
+	const uint64_t *birth = work->tables->column[VC_COL_allocations_birth];
+	struct birth *list;
+	uint64_t count = 0;
+
+	for (uint64_t row = 0; birth && row < work->rows; row++)
+		count += work->kind[row] == VC_KIND_HANDLE;
+	list = calloc(count ? count : 1, sizeof(*list));
+	if (!list)
+		return VC_E_NO_MEMORY;
+	count = 0;
+	for (uint64_t row = 0; birth && row < work->rows; row++)
+		if (work->kind[row] == VC_KIND_HANDLE && is_live(work, row))
+			list[count++] = (struct birth){birth[row], row};
+	qsort(list, count, sizeof(*list), compare_births);
+	*ret = list;
+	*ret_count = count;
+	return 0;
+}
+
+/** True for allocations that have an address of their own. */
+static bool has_address(uint64_t kind)
+{
+	return vc_kind_bytes(kind) == VC_BYTES_DEVICE && kind != VC_KIND_HANDLE &&
+	       kind != VC_KIND_ARRAY && kind != VC_KIND_MIPMAPPED_ARRAY;
+}
+
+static void add_extent(struct work *work, uint64_t row, uint64_t backed_by)
+{
+	uint64_t end;
+
+	if (__builtin_add_overflow(work->address[row], work->size[row], &end))
+		end = UINT64_MAX;
+	work->extents[work->extent_count++] = (struct extent){work->address[row], end, backed_by};
+}
+
+static int list_extents(struct work *work)
+{
+	const uint64_t *parent = work->tables->column[VC_COL_allocations_parent];
+	struct birth *handles;
+	uint64_t handle_count, count = 0;
+	int error = list_handles(work, &handles, &handle_count);
+
+	if (error)
+		return error;
+	for (uint64_t row = 0; row < work->rows; row++)
+		count += has_address(work->kind[row]) || work->kind[row] == VC_KIND_MAPPING;
+	work->extents = calloc(count ? count : 1, sizeof(*work->extents));
+	for (uint64_t row = 0; work->extents && row < work->rows; row++) {
+		if (!is_live(work, row))
+			continue;
+		if (has_address(work->kind[row])) {
+			add_extent(work, row, row);
+		} else if (work->kind[row] == VC_KIND_MAPPING && parent && handle_count) {
+			struct birth key = {parent[row], 0}, *found;
+
+			found = bsearch(&key, handles, handle_count, sizeof(key), compare_births);
+			if (found)
+				add_extent(work, row, found->row);
+		}
+	}
+	free(handles);
+	if (!work->extents)
+		return VC_E_NO_MEMORY;
+	qsort(work->extents, work->extent_count, sizeof(*work->extents), compare_extents);
+	return 0;
+}
+
+/** First extent that ends after the address. Extents do not overlap in a sound file. */
+static uint64_t first_extent(const struct work *work, uint64_t address)
+{
+	uint64_t low = 0, high = work->extent_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (work->extents[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/**
+ * Charges a block to the allocations under it, each up to its size; the row of the first one, or
+ * `rows`: none. What was charged is what the block counts for.
+ */
+static uint64_t charge_block(struct work *work, uint64_t row)
+{
+	uint64_t at = work->address[row], end, first = work->rows;
+
+	if (__builtin_add_overflow(at, work->size[row], &end))
+		end = UINT64_MAX;
+	for (uint64_t i = first_extent(work, at); i < work->extent_count && at < end; i++) {
+		const struct extent *extent = &work->extents[i];
+		uint64_t stop = extent->end < end ? extent->end : end, room;
+
+		if (extent->address >= end)
+			break;
+		if (extent->address > at) {
+			work->account->outside_bytes += extent->address - at;
+			at = extent->address;
+		}
+		if (stop <= at)
+			continue;
+		room = work->size[extent->row] - work->covered[extent->row];
+		if (stop - at > room)
+			work->account->overlap_bytes += stop - at - room;
+		else
+			room = stop - at;
+		work->covered[extent->row] += room;
+		work->account->block_bytes[row] += room;
+		at = stop;
+		if (first == work->rows)
+			first = extent->row;
+	}
+	work->account->outside_bytes += end - at;
+	return first;
+}
+
+/** Places all live blocks; each takes the device of the allocation under it. */
+static int place_blocks(struct work *work, uint32_t *block_device)
+{
+	uint64_t stacks = work->tables->rows[VC_TABLE_stacks] + 1;
+	int error = list_extents(work);
+
+	if (error)
+		return error;
+	work->covered = calloc(work->rows ? work->rows : 1, sizeof(*work->covered));
+	work->segment_stack = calloc(stacks, sizeof(*work->segment_stack));
+	if (!work->covered || !work->segment_stack)
+		return VC_E_NO_MEMORY;
+	for (uint64_t row = 0; row < work->rows; row++) {
+		uint64_t under;
+
+		if (work->kind[row] != VC_KIND_BLOCK || !is_live(work, row))
+			continue;
+		under = charge_block(work, row);
+		if (under == work->rows)
+			continue;
+		block_device[row] = (uint32_t)work->device[under];
+		if (work->stack[under] < stacks && work->stack[under])
+			work->segment_stack[work->stack[under]] = true;
+	}
+	return 0;
+}
+
+/* ---- groups ---- */
+
+static uint64_t group_hash(uint64_t stack, uint64_t extra, uint32_t kind, uint32_t device)
+{
+	uint64_t hash = (stack * 0x9e3779b97f4a7c15u ^ extra * 0xff51afd7ed558ccdu) + kind * 131 +
+			device;
+
+	return hash ^ hash >> 29;
+}
+
+static int index_grow(struct work *work)
+{
+	struct vc_account *account = work->account;
+	uint64_t size = work->index_size ? work->index_size * 2 : 1024, *index;
+
+	index = calloc(size, sizeof(*index));
+	if (!index)
+		return VC_E_NO_MEMORY;
+	free(work->index);
+	work->index = index;
+	work->index_size = size;
+	for (uint64_t i = 0; i < account->group_count; i++) {
+		const struct vc_account_group *group = &account->groups[i];
+		uint64_t slot = group_hash(group->stack, group->extra, group->kind,
+					   group->device_plus_one) & (size - 1);
+
+		while (index[slot])
+			slot = (slot + 1) & (size - 1);
+		index[slot] = i + 1;
+	}
+	return 0;
+}
+
+static int find_group(struct work *work, uint64_t row, uint32_t device, uint32_t *ret)
+{
+	struct vc_account *account = work->account;
+	uint64_t extra = work->extra < VC_COLUMNS ? vc_value(work->tables, work->extra, row) : 0;
+	uint64_t stack = work->stack[row];
+	uint32_t kind = (uint32_t)work->kind[row];
+	uint64_t slot;
+	int error;
+
+	if (account->group_count * 2 >= work->index_size) {
+		error = index_grow(work);
+		if (error)
+			return error;
+	}
+	slot = group_hash(stack, extra, kind, device) & (work->index_size - 1);
+	for (; work->index[slot]; slot = (slot + 1) & (work->index_size - 1)) {
+		const struct vc_account_group *group = &account->groups[work->index[slot] - 1];
+
+		if (group->stack == stack && group->extra == extra && group->kind == kind &&
+		    group->device_plus_one == device) {
+			*ret = (uint32_t)(work->index[slot] - 1);
+			return 0;
+		}
+	}
+	if (account->group_count == work->group_capacity) {
+		uint64_t capacity = work->group_capacity ? work->group_capacity * 2 : 256;
+		void *groups = realloc(account->groups, capacity * sizeof(*account->groups));
+
+		if (!groups || capacity > UINT32_MAX)
+			return VC_E_NO_MEMORY;
+		account->groups = groups;
+		work->group_capacity = capacity;
+	}
+	account->groups[account->group_count] = (struct vc_account_group){
+		.stack = stack, .extra = extra, .kind = kind, .device_plus_one = device};
+	work->index[slot] = ++account->group_count;
+	*ret = (uint32_t)(account->group_count - 1);
+	return 0;
+}
+
+static struct vc_account_device *find_device(struct vc_account *account, uint32_t device)
+{
+	struct vc_account_device *devices;
+
+	for (uint32_t i = 0; i < account->device_count; i++)
+		if (account->devices[i].device_plus_one == device)
+			return &account->devices[i];
+	devices = realloc(account->devices, (account->device_count + 1) * sizeof(*devices));
+	if (!devices)
+		return NULL;
+	account->devices = devices;
+	devices[account->device_count] = (struct vc_account_device){.device_plus_one = device};
+	return &devices[account->device_count++];
+}
+
+/** What a row is to the account, by mode. */
+static enum part part_of(const struct work *work, uint64_t row)
+{
+	enum vc_kind_bytes class = vc_kind_bytes(work->kind[row]);
+	bool block = work->kind[row] == VC_KIND_BLOCK;
+
+	if (class != VC_BYTES_DEVICE && !block)
+		return PART_NOTHING;
+	if (block && work->mode == VC_ACCOUNT_ALLOCATIONS)
+		return PART_NOTHING;
+	if (!is_live(work, row))
+		return block ? PART_NOTHING : PART_DOUBT;
+	if (block)
+		return PART_LIVE;
+	if (work->covered && (work->covered[row] ||
+			      (work->stack[row] && work->segment_stack[work->stack[row]])))
+		return PART_SEGMENT;
+	return work->mode == VC_ACCOUNT_BLOCKS ? PART_NOTHING : PART_LIVE;
+}
+
+static void count_segment(struct work *work, struct vc_account_group *group,
+			  struct vc_account_device *device, uint64_t row)
+{
+	uint64_t left = work->size[row] - work->covered[row];
+
+	group->cached_bytes += left;
+	group->cached_count++;
+	device->cached_bytes += left;
+	device->cached_allocations++;
+}
+
+static void count_live(const struct work *work, struct vc_account_group *group,
+		       struct vc_account_device *device, uint64_t row)
+{
+	uint64_t size = vc_account_row_bytes(work->account, work->tables, row);
+	uint32_t kind = (uint32_t)work->kind[row] % VC_KINDS;
+
+	group->bytes += size;
+	group->count++;
+	device->live_bytes += size;
+	device->live_count++;
+	device->kind_bytes[kind] += size;
+	device->kind_count[kind]++;
+	if (kind == VC_KIND_BLOCK) {
+		device->block_bytes += size;
+		device->block_count++;
+	}
+}
+
+static int count_row(struct work *work, uint64_t row, uint32_t device_plus_one)
+{
+	struct vc_account *account = work->account;
+	enum part part = part_of(work, row);
+	struct vc_account_device *device = find_device(account, device_plus_one);
+	struct vc_account_group *group;
+	uint32_t number;
+	int error;
+
+	account->group_of_row[row] = UINT32_MAX;
+	account->row_part[row] = (uint8_t)part;
+	if (!device)
+		return VC_E_NO_MEMORY;
+	if (part == PART_NOTHING) {
+		if (is_live(work, row) && vc_kind_bytes(work->kind[row]) != VC_BYTES_DEVICE) {
+			device->kind_bytes[work->kind[row] % VC_KINDS] += work->size[row];
+			device->kind_count[work->kind[row] % VC_KINDS]++;
+		}
+		return 0;
+	}
+	error = find_group(work, row, device_plus_one, &number);
+	if (error)
+		return error;
+	account->group_of_row[row] = number;
+	group = &account->groups[number];
+	if (part == PART_DOUBT) {
+		group->doubt_bytes += work->size[row];
+		group->doubt_count++;
+		device->doubt_bytes += work->size[row];
+		device->doubt_count++;
+		return 0;
+	}
+	if (work->kind[row] != VC_KIND_BLOCK) {
+		device->reserved_bytes += work->size[row];
+		device->reserved_count++;
+	}
+	if (part == PART_SEGMENT)
+		count_segment(work, group, device, row);
+	else
+		count_live(work, group, device, row);
+	return 0;
+}
+
+static int compare_devices(const void *a, const void *b)
+{
+	const struct vc_account_device *x = a, *y = b;
+
+	return x->device_plus_one < y->device_plus_one ? -1 :
+						       x->device_plus_one > y->device_plus_one;
+}
+
+static int count_all(struct work *work)
+{
+	struct vc_account *account = work->account;
+	uint32_t *block_device = NULL;
+	int error = 0;
+
+	for (uint64_t row = 0; row < work->rows && !account->has_blocks; row++)
+		account->has_blocks = work->kind[row] == VC_KIND_BLOCK && is_live(work, row);
+	if (account->has_blocks && work->mode != VC_ACCOUNT_ALLOCATIONS) {
+		block_device = calloc(work->rows, sizeof(*block_device));
+		account->block_bytes = calloc(work->rows, sizeof(*account->block_bytes));
+		error = block_device && account->block_bytes ? place_blocks(work, block_device) :
+							       VC_E_NO_MEMORY;
+	}
+	for (uint64_t row = 0; row < work->rows && !error; row++) {
+		uint32_t device = (uint32_t)work->device[row];
+
+		if (block_device && block_device[row])
+			device = block_device[row];
+		error = count_row(work, row, device);
+	}
+	free(block_device);
+	if (!error && account->device_count)
+		qsort(account->devices, account->device_count, sizeof(*account->devices),
+		      compare_devices);
+	return error;
+}
+
+int vc_account_make(const struct vc_tables *tables, enum vc_account_mode mode,
+		    enum vc_column_index extra, struct vc_account *ret)
+{
+	struct vc_account account = {0};
+	struct work work = {
+		.tables = tables, .mode = mode, .extra = extra, .account = &account,
+		.rows = tables->rows[VC_TABLE_allocations],
+		.state = tables->column[VC_COL_allocations_state],
+		.kind = tables->column[VC_COL_allocations_kind],
+		.address = tables->column[VC_COL_allocations_address],
+		.size = tables->column[VC_COL_allocations_size],
+		.device = tables->column[VC_COL_allocations_device_plus_one],
+		.stack = tables->column[VC_COL_allocations_stack],
+	};
+	uint64_t room = work.rows ? work.rows : 1;
+	int error;
+
+	if (!work.state || !work.kind || !work.address || !work.size || !work.device || !work.stack)
+		work.rows = 0; /* the table is damaged: the evidence says so */
+	account.group_of_row = malloc(room * sizeof(*account.group_of_row));
+	account.row_part = calloc(room, sizeof(*account.row_part));
+	error = account.group_of_row && account.row_part ? count_all(&work) : VC_E_NO_MEMORY;
+	account.rows = work.rows;
+	free(work.extents);
+	free(work.covered);
+	free(work.segment_stack);
+	free(work.index);
+	if (error)
+		vc_account_deinit(&account);
+	else
+		*ret = account;
+	return error;
+}
+
+void vc_account_deinit(struct vc_account *account)
+{
+	free(account->groups);
+	free(account->group_of_row);
+	free(account->devices);
+	free(account->row_part);
+	free(account->block_bytes);
+	*account = (struct vc_account){0};
+}
+
+uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_tables *tables,
+			      uint64_t row)
+{
+	if (account->row_part[row] != PART_LIVE)
+		return 0;
+	if (account->block_bytes && tables->column[VC_COL_allocations_kind][row] == VC_KIND_BLOCK)
+		return account->block_bytes[row];
+	return tables->column[VC_COL_allocations_size][row];
+}
+
+const struct vc_account_device *vc_account_find_device(const struct vc_account *account,
+						       uint32_t device_plus_one)
+{
+	for (uint32_t i = 0; i < account->device_count; i++)
+		if (account->devices[i].device_plus_one == device_plus_one)
+			return &account->devices[i];
+	return NULL;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/views/ledger.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "analyze/text.h"
+
+static struct vc_ledger_row *add_row(struct vc_ledger *ledger, const char *what, const char *key,
+				     int64_t bytes, uint64_t count, const char *how)
+{
+	struct vc_ledger_row *row = &ledger->rows[ledger->count++];
+
+	*row = (struct vc_ledger_row){what, key, bytes, 0, count, how};
+	return row;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct vc_ledger_row *x = a, *y = b;
+
+	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : strcmp(x->key, y->key);
+}
+
+/** Live memory by kind, largest first: blocks, and allocations that hold none. */
+static void add_kinds(struct vc_ledger *ledger, const struct vc_account_device *device)
+{
+	for (unsigned kind = 0; kind < VC_KINDS; kind++) {
+		if (!device->kind_count[kind])
+			continue;
+		if (kind == VC_KIND_BLOCK && device->block_count)
+			add_row(ledger, "blocks of the program's allocator", "block",
+				(int64_t)device->block_bytes, device->block_count, "exact");
+		else if (vc_kind_bytes(kind) == VC_BYTES_DEVICE)
+			add_row(ledger, vc_kind_text(kind), vc_kind_text(kind),
+				(int64_t)device->kind_bytes[kind], device->kind_count[kind],
+				"exact");
+	}
+	qsort(ledger->rows, ledger->count, sizeof(*ledger->rows), by_bytes);
+}
+
+static void add_rest(struct vc_ledger *ledger, const struct vc_tables *tables, uint64_t row,
+		     int64_t known)
+{
+	int64_t total = (int64_t)vc_value(tables, VC_COL_devices_total, row);
+	int64_t left = (int64_t)vc_value(tables, VC_COL_devices_free, row);
+	int64_t other = total - left - known;
+
+	ledger->used_known = vc_value(tables, VC_COL_devices_used_known, row) != 0;
+	ledger->total_known = total != 0;
+	if (!ledger->total_known)
+		return;
+	if (!ledger->used_known) {
+		add_row(ledger, "free, or not seen (driver, other processes)", "free_or_not_seen",
+			total - known, 0, "residual");
+		return;
+	}
+	if (other >= 0)
+		add_row(ledger, "driver, modules, other processes", "other", other, 0,
+			"residual");
+	else
+		add_row(ledger, "recorded, but not in use by the device", "other", other, 0,
+			"residual");
+	add_row(ledger, "free", "free", left, 0, "cuMemGetInfo");
+}
+
+int vc_ledger_make(const struct vc_tables *tables, const struct vc_account *account,
+		   uint32_t device_plus_one, struct vc_ledger *ret)
+{
+	static const struct vc_account_device nothing;
+	const struct vc_account_device *device = vc_account_find_device(account, device_plus_one);
+	struct vc_ledger ledger = {0};
+	int64_t values[VC_LEDGER_ROWS], shares[VC_LEDGER_ROWS], known;
+	uint64_t row;
+	int error;
+
+	if (!device)
+		device = &nothing;
+	add_kinds(&ledger, device);
+	if (device->cached_allocations)
+		add_row(&ledger, "cached by the program's allocator, free", "cached",
+			(int64_t)device->cached_bytes, 0, "exact");
+	if (device->doubt_count)
+		add_row(&ledger, "in doubt: calls that had not returned", "in_doubt",
+			(int64_t)device->doubt_bytes, device->doubt_count, "at most");
+	known = (int64_t)(device->reserved_bytes + device->doubt_bytes);
+	if (device_plus_one && !vc_device_row(tables, device_plus_one - 1, &row)) {
+		ledger.total = vc_value(tables, VC_COL_devices_total, row);
+		add_rest(&ledger, tables, row, known);
+	}
+	if (!ledger.total_known)
+		ledger.total = (uint64_t)known;
+	for (unsigned i = 0; i < ledger.count; i++)
+		values[i] = ledger.rows[i].bytes;
+	error = vc_text_shares(values, ledger.count, (int64_t)ledger.total, shares);
+	if (error)
+		return error;
+	for (unsigned i = 0; i < ledger.count; i++)
+		ledger.rows[i].share = shares[i];
+	*ret = ledger;
+	return 0;
+}

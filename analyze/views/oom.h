@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last allocation that failed for good, and what was live then.
+ *
+ * Pure. A failure that was retried with success is taken only when there is no other.
+ */
+#ifndef VC_ANALYZE_VIEWS_OOM_H
+#define VC_ANALYZE_VIEWS_OOM_H
+
+#include "analyze/arena.h"
+#include "analyze/names.h"
+
+struct vc_oom_row {
+	uint64_t key;
+	const struct vc_chain *chain;
+	uint64_t kind;
+	uint64_t bytes, count;
+};
+
+struct vc_oom {
+	uint64_t failure;       /* row of failures */
+	uint64_t total_failures, retried;
+	struct vc_oom_row *rows;/* live by site when it failed, largest first */
+	uint64_t count;
+	uint64_t bytes;         /* sum of the rows */
+	uint64_t live;          /* by the recorder's count */
+	uint64_t unlisted;      /* live less the rows: sites past those that were kept */
+};
+
+/** Row of the failure to show; VC_E_NOT_FOUND: none. */
+int vc_oom_pick(const struct vc_tables *tables, uint64_t *ret);
+/** Sums its sites by key. 0, VC_E_NO_MEMORY. */
+int vc_oom_make(const struct vc_tables *tables, const struct vc_names *names, uint32_t file,
+		uint64_t failure, struct vc_arena *arena, struct vc_oom *ret);
+
+#endif
