@@ -405,7 +405,7 @@ static bool all_share(struct vc_chain *const *chains, size_t count, bool innermo
 	for (size_t i = 0; i < count; i++) {
 		const struct vc_frame_name *frame = chains[i]->frames[chains[i]->shown];
 
-		if (!chains[i]->has_user || !same_function(first, frame) || !first->function ||
+		if (!chains[i]->has_user || !same_function(first, frame) ||
 		    (!innermost && frame->line != first->line) ||
 		    next_user(chains[i], chains[i]->shown) >= chains[i]->count)
 			return false;

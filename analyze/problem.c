@@ -61,8 +61,9 @@ int vc_problem_fault(struct vc_problem *problem, const char *path, const struct 
 	vc_problem_set(problem, fault->error, path, hint_for(fault->error), "%s%s%s",
 		       vc_error_text(fault->error), fault->system_error ? ": " : "",
 		       fault->system_error ? strerror(fault->system_error) : "");
-	snprintf(problem->section, sizeof(problem->section), "%s", fault->section);
-	problem->has_offset = fault->error <= VC_E_NOT_OURS;
+	problem->has_offset = fault->error <= VC_E_TRUNCATED; /* damage, not the wrong kind of file */
+	if (problem->has_offset)
+		snprintf(problem->section, sizeof(problem->section), "%s", fault->section);
 	problem->offset = fault->offset;
 	return fault->error;
 }

@@ -487,3 +487,46 @@ const struct vc_account_device *vc_account_find_device(const struct vc_account *
 			return &account->devices[i];
 	return NULL;
 }
+
+uint32_t *vc_account_order(const struct vc_account *account, struct vc_arena *arena,
+			   uint32_t *ret_count)
+{
+	uint32_t *order = vc_arena_allocate(arena, account->device_count, sizeof(*order)), count = 0;
+
+	for (uint32_t i = 0; order && i < account->device_count; i++) {
+		const struct vc_account_device *device = &account->devices[i];
+		uint32_t at = count;
+
+		if (!device->live_count && !device->reserved_count && !device->doubt_count)
+			continue;
+		while (at && account->devices[order[at - 1]].live_bytes < device->live_bytes) {
+			order[at] = order[at - 1];
+			at--;
+		}
+		order[at] = i;
+		count++;
+	}
+	*ret_count = count;
+	return order;
+}
+
+uint64_t vc_account_most_live(const struct vc_account *account)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < account->device_count; i++)
+		if (account->devices[i].live_bytes > most)
+			most = account->devices[i].live_bytes;
+	return most;
+}
+
+const char *vc_account_unit(const struct vc_account_device *device)
+{
+	bool one = device->live_count == 1;
+
+	if (!device->block_count)
+		return one ? "allocation" : "allocations";
+	if (device->block_count == device->live_count)
+		return one ? "block" : "blocks";
+	return "blocks and allocations";
+}

@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 
+#include "analyze/arena.h"
 #include "formats/tables.h"
 
 enum vc_account_mode {
@@ -77,5 +78,13 @@ uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_
 /** What was counted for a device; NULL nothing. */
 const struct vc_account_device *vc_account_find_device(const struct vc_account *account,
 						       uint32_t device_plus_one);
+
+/** Positions of the devices that hold memory, the fullest first; NULL: out of memory. */
+uint32_t *vc_account_order(const struct vc_account *account, struct vc_arena *arena,
+			   uint32_t *ret_count);
+/** What is counted as live on a device: "blocks", "allocations", or both; "block" of one. */
+const char *vc_account_unit(const struct vc_account_device *device);
+/** Live bytes of the device that has most. */
+uint64_t vc_account_most_live(const struct vc_account *account);
 
 #endif

@@ -82,6 +82,12 @@ static void add_counter(struct work *work, unsigned file, uint64_t row)
 	const struct counter_info *info = find_counter(key);
 	struct vc_text text = {0};
 
+	if (!strcmp(key, "source_fault")) {
+		vc_text_add(&text, "the recording was damaged: %s at byte ", detail);
+		vc_text_number(&text, value);
+		add_item(work, file, key, value, VC_EFFECT_BYTES, &text);
+		return;
+	}
 	if (!value || !strcmp(key, "records_lost_bytes"))
 		return;
 	if (!strcmp(key, "records_lost")) {
@@ -145,10 +151,11 @@ static void add_file(struct work *work, unsigned file, const struct vc_account *
 	const struct vc_tables *tables = &work->models[file].tables;
 	uint64_t missing = vc_value(tables, VC_COL_process_deaths_missing, 0);
 
-	add_faults(work, file);
+	if (!work->models[file].from_recording) /* else they are rows of evidence */
+		add_faults(work, file);
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_evidence]; row++)
 		add_counter(work, file, row);
-	if (missing) {
+	if (missing && !evidence_value(tables, "deaths_missing")) {
 		struct vc_text text = {0};
 
 		vc_text_number(&text, missing);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "analyze/text.h"
 
 const char *const vc_by_text[VC_BY_COUNT] = {
 #define VC_BY(name, text, column) text,
@@ -146,4 +147,38 @@ int vc_sites_make(const struct vc_tables *tables, const struct vc_account *accou
 	qsort(sites.rows, sites.count, sizeof(*sites.rows), by_bytes);
 	*ret = sites;
 	return 0;
+}
+
+int vc_sites_shares(const struct vc_sites *sites, uint64_t most, struct vc_arena *arena,
+		    int64_t **ret, struct vc_sites_rest *ret_rest)
+{
+	struct vc_sites_rest rest = {.shown = most && most < sites->count ? most : sites->count};
+	int64_t *values = vc_arena_allocate(arena, rest.shown + 1, sizeof(*values));
+	int64_t *shares = vc_arena_allocate(arena, rest.shown + 1, sizeof(*shares));
+	int error;
+
+	if (!values || !shares)
+		return VC_E_NO_MEMORY;
+	rest.count = sites->count - rest.shown;
+	for (uint64_t i = 0; i < sites->count; i++) {
+		if (i < rest.shown)
+			values[i] = (int64_t)sites->rows[i].bytes;
+		else
+			merge(&rest.sum, &sites->rows[i]);
+	}
+	values[rest.shown] = (int64_t)rest.sum.bytes;
+	error = vc_text_shares(values, rest.shown + 1, (int64_t)sites->bytes, shares);
+	if (error)
+		return error;
+	*ret = shares;
+	*ret_rest = rest;
+	return 0;
+}
+
+bool vc_sites_have_cached(const struct vc_sites *sites)
+{
+	for (uint64_t i = 0; i < sites->count; i++)
+		if (sites->rows[i].cached_bytes)
+			return true;
+	return false;
 }

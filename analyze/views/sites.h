@@ -60,4 +60,18 @@ int vc_sites_make(const struct vc_tables *tables, const struct vc_account *accou
 		  const struct vc_sites_options *options, struct vc_arena *arena,
 		  struct vc_sites *ret);
 
+/** What is left out when only the first rows are shown. */
+struct vc_sites_rest {
+	uint64_t shown, count;
+	struct vc_site_row sum;
+};
+/**
+ * Shares of live bytes, in tenths of a percent: of the first `most` rows (0: all), then of the rest.
+ * They add up to 1000. 0, VC_E_NO_MEMORY.
+ */
+int vc_sites_shares(const struct vc_sites *sites, uint64_t most, struct vc_arena *arena,
+		    int64_t **ret, struct vc_sites_rest *ret_rest);
+/** True where any row has cached bytes. */
+bool vc_sites_have_cached(const struct vc_sites *sites);
+
 #endif

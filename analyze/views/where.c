@@ -86,6 +86,8 @@ void vc_where_find(const struct vc_tables *tables, uint64_t address, struct vc_w
 
 	memset(ret, 0, sizeof(*ret));
 	ret->address = address;
+	if (!kind || !start || !size)
+		return; /* the table is damaged: the evidence says so */
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_allocations]; row++)
 		if (vc_kind_has_address(kind[row]) && holds(start[row], size[row], address))
 			insert(size, row, false, ret->holders, &ret->holder_count);

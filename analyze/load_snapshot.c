@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a file as a model: a snapshot, or a recording that is converted at its present moment. What
+ * it is, its first bytes say.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyze/model.h"
+#ifdef VC_HAVE_CONVERT
+#include "formats/convert.h"
+#endif
+#include "formats/recording.h"
+#include "formats/snapshot_read.h"
+
+enum { PROBE_BYTES = 64 };
+
+/** Opens a regular file without waiting for a device or pipe. */
+static int open_regular(const char *path, int *ret, struct vc_problem *problem)
+{
+	struct stat status;
+	struct vc_fault fault = {.error = VC_E_IO};
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (descriptor < 0) {
+		fault.error = errno == ENOENT || errno == ENOTDIR ? VC_E_NOT_FOUND :
+			      errno == EACCES || errno == EPERM ? VC_E_PERMISSION : VC_E_IO;
+		fault.system_error = fault.error == VC_E_NOT_FOUND ? 0 : errno;
+		return vc_problem_fault(problem, path, &fault);
+	}
+	if (!fstat(descriptor, &status) && S_ISREG(status.st_mode)) {
+		*ret = descriptor;
+		return 0;
+	}
+	close(descriptor);
+	return vc_problem_set(problem, VC_E_NOT_OURS, path,
+			      "give a snapshot (.vramcore) or a recording (.vrec)",
+			      "not a regular file");
+}
+
+static int load_snapshot(int descriptor, const struct vc_wanted_columns *wanted,
+			 struct vc_model *model)
+{
+	struct vc_snapshot_options options = {0};
+
+	for (unsigned i = 0; wanted && i < VC_COLUMNS; i++)
+		if (wanted->column[i])
+			vc_snapshot_want(&options, (enum vc_column_index)i);
+	return vc_snapshot_read_descriptor(descriptor, &options, &model->tables, &model->faults);
+}
+
+static int load_recording(int descriptor, struct vc_model *model)
+{
+#ifdef VC_HAVE_CONVERT
+	struct vc_recording_source source;
+	int error = vc_recording_source_descriptor(descriptor, &source);
+
+	model->from_recording = true;
+	return error ? error : vc_convert(&source, NULL, &model->tables, &model->faults);
+#else
+	(void)descriptor;
+	(void)model;
+	return VC_E_NOT_OURS;
+#endif
+}
+
+int vc_model_open(const char *path, const struct vc_wanted_columns *wanted, struct vc_model *ret,
+		  struct vc_problem *problem)
+{
+	struct vc_model model = {.path = path};
+	unsigned char start[PROBE_BYTES] = {0};
+	ssize_t length;
+	int descriptor = -1, error;
+
+	error = open_regular(path, &descriptor, problem);
+	if (error)
+		return error;
+	length = pread(descriptor, start, sizeof(start), 0);
+	if (length >= 16 && !memcmp(start, VC_RECORDING_MAGIC, 16))
+		error = load_recording(descriptor, &model);
+	else
+		error = load_snapshot(descriptor, wanted, &model);
+	close(descriptor);
+	if (!error) {
+		*ret = model;
+		return 0;
+	}
+	if (model.faults.count) {
+		uint64_t last = model.faults.count < VC_FAULTS_KEPT ? model.faults.count :
+								     VC_FAULTS_KEPT;
+		struct vc_fault fault = model.faults.kept[last - 1];
+
+		return vc_problem_fault(problem, path, &fault);
+	}
+	return vc_problem_fault(problem, path, &(struct vc_fault){.error = error});
+}

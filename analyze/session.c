@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/session.h"
+
+#include <stdlib.h>
+
+#include "analyze/resolver.h"
+
+static int no_memory(struct vc_problem *problem)
+{
+	return vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
+			      vc_error_text(VC_E_NO_MEMORY));
+}
+
+/** Starts the search for names, with the folders of the command line. */
+static int start_names(const struct vc_command *command, struct vc_session *session)
+{
+	struct vc_symbols_options options = {
+		.debug_dirs = command->options[VC_OPTION_DEBUG_DIR].values,
+		.debug_dir_count = command->options[VC_OPTION_DEBUG_DIR].count,
+		.sysroot = vc_option_value(command, VC_OPTION_SYSROOT, NULL),
+	};
+	int error = 0;
+
+	if (!vc_option_given(command, VC_OPTION_NO_SYMBOLS))
+		error = vc_resolver_create(&options, &session->resolver);
+	return error ? error : vc_names_create(session->resolver, &session->names);
+}
+
+int vc_session_open(const struct vc_command *command, unsigned first, unsigned count,
+		    const struct vc_wanted_columns *wanted, struct vc_session *ret,
+		    struct vc_problem *problem)
+{
+	struct vc_session session = {0};
+	int error = start_names(command, &session);
+
+	session.models = calloc(count, sizeof(*session.models));
+	session.accounts = calloc(count, sizeof(*session.accounts));
+	if (error || !session.models || !session.accounts) {
+		vc_session_close(&session);
+		return no_memory(problem);
+	}
+	for (unsigned i = 0; i < count && !error; i++) {
+		uint32_t file;
+
+		error = vc_model_open(command->operands[first + i], wanted, &session.models[i],
+				      problem);
+		if (error)
+			break;
+		session.count++;
+		if (vc_names_add(session.names, &session.models[i].tables, &file))
+			error = no_memory(problem);
+	}
+	if (error)
+		vc_session_close(&session);
+	else
+		*ret = session;
+	return error;
+}
+
+void vc_session_wants_account(struct vc_wanted_columns *wanted)
+{
+	static const enum vc_column_index needed[] = {
+		VC_COL_allocations_state, VC_COL_allocations_kind, VC_COL_allocations_address,
+		VC_COL_allocations_size, VC_COL_allocations_device_plus_one,
+		VC_COL_allocations_stack, VC_COL_allocations_birth, VC_COL_allocations_parent,
+	};
+
+	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)
+		wanted->column[needed[i]] = true;
+}
+
+int vc_session_count(struct vc_session *session, enum vc_account_mode mode,
+		     enum vc_column_index extra, struct vc_problem *problem)
+{
+	for (unsigned i = 0; i < session->count; i++) {
+		struct vc_account *account = &session->accounts[i];
+		int error = vc_account_make(&session->models[i].tables, mode, extra, account);
+
+		for (uint64_t j = 0; !error && j < account->group_count; j++)
+			error = vc_names_want(session->names, i, account->groups[j].stack);
+		if (error)
+			return no_memory(problem);
+	}
+	return 0;
+}
+
+int vc_session_want(struct vc_session *session, uint64_t stack)
+{
+	return vc_names_want(session->names, 0, stack);
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct vc_chain *x = *(struct vc_chain *const *)a, *y = *(struct vc_chain *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/** Sorts, and drops what is there twice; how many are left. */
+static uint64_t each_once(struct vc_chain **chains, uint64_t count)
+{
+	uint64_t left = 0;
+
+	qsort(chains, count, sizeof(*chains), by_address);
+	for (uint64_t i = 0; i < count; i++)
+		if (!left || chains[left - 1] != chains[i])
+			chains[left++] = chains[i];
+	return left;
+}
+
+/** Moves the sites of blocks, and of allocations, past the functions they all come through. */
+static int find_common(struct vc_session *session, bool blocks)
+{
+	struct vc_chain **chains;
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < session->count; i++)
+		count += session->accounts[i].group_count;
+	chains = calloc(count ? count : 1, sizeof(*chains));
+	if (!chains)
+		return VC_E_NO_MEMORY;
+	count = 0;
+	for (unsigned i = 0; i < session->count; i++) {
+		const struct vc_account *account = &session->accounts[i];
+
+		for (uint64_t j = 0; j < account->group_count; j++) {
+			struct vc_chain *chain = vc_names_chain(session->names, i,
+								account->groups[j].stack);
+
+			if ((account->groups[j].kind == VC_KIND_BLOCK) == blocks && chain->has_user)
+				chains[count++] = chain;
+		}
+	}
+	vc_names_common(chains, each_once(chains, count));
+	free(chains);
+	return 0;
+}
+
+int vc_session_names(struct vc_session *session, struct vc_problem *problem)
+{
+	int error = vc_names_resolve(session->names);
+
+	if (!error)
+		error = find_common(session, true);
+	if (!error)
+		error = find_common(session, false);
+	return error ? no_memory(problem) : 0;
+}
+
+void vc_session_close(struct vc_session *session)
+{
+	for (unsigned i = 0; i < session->count; i++) {
+		vc_account_deinit(&session->accounts[i]);
+		vc_model_close(&session->models[i]);
+	}
+	free(session->models);
+	free(session->accounts);
+	vc_names_destroy(session->names);
+	vc_resolver_destroy(session->resolver);
+	vc_arena_deinit(&session->arena);
+	*session = (struct vc_session){0};
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vramcore info: the process, where each device's memory is, the evidence. */
+#include <string.h>
+
+#include "analyze/report.h"
+#include "analyze/views/info.h"
+#include "analyze/views/ledger.h"
+
+struct report {
+	const struct vc_command *command;
+	struct vc_emit *emit;
+	struct vc_session *session;
+	const struct vc_model *model;
+	const struct vc_tables *tables;
+	const struct vc_account *account;
+	struct vc_info info;
+	uint32_t device_plus_one; /* UINT32_MAX: all */
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void emit_heading(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+	const char *program = vc_string(tables, VC_COL_process_program, 0);
+	const char *host = vc_string(tables, VC_COL_process_host, 0);
+	const char *trigger = vc_string(tables, VC_COL_process_trigger, 0);
+	const char *job = vc_string(tables, VC_COL_process_job, 0);
+	uint64_t rank = vc_value(tables, VC_COL_process_rank_plus_one, 0);
+	uint64_t world = vc_value(tables, VC_COL_process_world_size, 0);
+	struct vc_text text = {0};
+
+	vc_text_add(&text, "%s  ", base_name(*program ? program : report->model->path));
+	vc_report_moment(&text, tables);
+	if (rank)
+		vc_text_add(&text, ", rank %llu", (unsigned long long)rank - 1);
+	if (rank && world)
+		vc_text_add(&text, " of %llu", (unsigned long long)world);
+	if (*host)
+		vc_text_add(&text, ", host %s", host);
+	vc_text_add(&text, ", pid %llu, ",
+		    (unsigned long long)vc_value(tables, VC_COL_process_pid, 0));
+	vc_text_time(&text, vc_value(tables, VC_COL_process_snapshot_time, 0));
+	if (*trigger)
+		vc_text_add(&text, ", trigger %s", trigger);
+	if (*job)
+		vc_text_add(&text, ", job %s", job);
+	vc_emit_heading(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
+static void emit_device_heading(struct report *report, uint32_t device_plus_one)
+{
+	uint64_t row, version;
+	struct vc_text text = {0};
+
+	vc_report_device(&text, report->tables, device_plus_one);
+	if (device_plus_one && !vc_device_row(report->tables, device_plus_one - 1, &row)) {
+		vc_text_add(&text, ", ");
+		vc_text_bytes(&text, vc_value(report->tables, VC_COL_devices_total, row),
+			      report->emit->exact);
+		version = vc_value(report->tables, VC_COL_devices_driver_version, row);
+		if (version)
+			vc_text_add(&text, ", driver for CUDA %llu.%llu",
+				    (unsigned long long)version / 1000,
+				    (unsigned long long)version % 1000 / 10);
+	}
+	if (report->info.recorded) {
+		vc_text_add(&text, ", recorded ");
+		vc_text_duration(&text, report->info.recorded);
+	}
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
+enum { COLUMN_WHAT, COLUMN_BYTES, COLUMN_SHARE, COLUMN_COUNT, COLUMN_HOW, COLUMN_KEY, COLUMNS };
+static const struct vc_emit_column columns[COLUMNS] = {
+	[COLUMN_WHAT] = {"what", "where the memory is", VC_CELL_TEXT, false},
+	[COLUMN_BYTES] = {"bytes", "bytes", VC_CELL_SIGNED_BYTES, false},
+	[COLUMN_SHARE] = {"share", "share", VC_CELL_SHARE, true},
+	[COLUMN_COUNT] = {"count", "number", VC_CELL_NUMBER, true},
+	[COLUMN_HOW] = {"how_known", "how known", VC_CELL_TEXT, true},
+	[COLUMN_KEY] = {"key", NULL, VC_CELL_TEXT, true},
+};
+
+/** A size in the ledger: no plus sign, all that is there is positive but for a difference. */
+static const char *plain_bytes(struct report *report, int64_t bytes)
+{
+	struct vc_text text = {0};
+
+	if (bytes < 0)
+		vc_text_signed_bytes(&text, bytes, report->emit->exact);
+	else
+		vc_text_bytes(&text, (uint64_t)bytes, report->emit->exact);
+	return vc_report_keep(report->session, &text);
+}
+
+static void emit_ledger(struct report *report, const struct vc_ledger *ledger)
+{
+	struct vc_cell total[COLUMNS] = {
+		[COLUMN_WHAT] = {.text = ledger->total_known ? "total" : "recorded"},
+		[COLUMN_BYTES] = {.text = plain_bytes(report, (int64_t)ledger->total)},
+		[COLUMN_SHARE] = {.amount = 1000},
+		[COLUMN_COUNT] = {.text = ""},
+	};
+
+	vc_emit_table(report->emit, "ledger", columns, COLUMNS);
+	for (unsigned i = 0; i < ledger->count; i++) {
+		const struct vc_ledger_row *row = &ledger->rows[i];
+		struct vc_cell cells[COLUMNS] = {
+			[COLUMN_WHAT] = {.text = row->what},
+			[COLUMN_BYTES] = {.amount = row->bytes,
+					  .text = plain_bytes(report, row->bytes)},
+			[COLUMN_SHARE] = {.amount = row->share},
+			[COLUMN_COUNT] = {.number = row->count, .absent = !row->count,
+					  .text = row->count ? NULL : ""},
+			[COLUMN_HOW] = {.text = row->how},
+			[COLUMN_KEY] = {.text = row->key},
+		};
+
+		vc_emit_row(report->emit, cells);
+		vc_emit_row_end(report->emit);
+	}
+	vc_emit_text_row(report->emit, total);
+	vc_emit_table_end(report->emit);
+	vc_emit_number(report->emit, "total", ledger->total);
+	vc_emit_bool(report->emit, "total_known", ledger->total_known);
+}
+
+static void emit_peak(struct report *report, uint32_t device_plus_one)
+{
+	uint64_t row, peak;
+	struct vc_text text = {0};
+
+	if (!device_plus_one || vc_device_row(report->tables, device_plus_one - 1, &row))
+		return;
+	peak = vc_value(report->tables, VC_COL_devices_peak, row);
+	if (!peak)
+		return;
+	vc_text_add(&text, "  most at once ");
+	vc_text_bytes(&text, peak, report->emit->exact);
+	if (vc_value(report->tables, VC_COL_process_steps_known, 0)) {
+		vc_text_add(&text, " at step ");
+		vc_text_number(&text, vc_value(report->tables, VC_COL_devices_peak_step, row));
+	}
+	if (vc_value(report->tables, VC_COL_devices_peak_time, row)) {
+		vc_text_add(&text, ", ");
+		vc_text_time(&text, vc_value(report->tables, VC_COL_devices_peak_time, row));
+	}
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
+/** What is recorded and is no device memory of its own: host, managed, addresses, objects. */
+static void emit_beside(struct report *report, const struct vc_account_device *device)
+{
+	struct vc_text text = {0};
+
+	vc_emit_list(report->emit, "beside");
+	for (unsigned kind = 0; kind < VC_KINDS && device; kind++) {
+		if (!device->kind_count[kind] || !vc_info_is_beside(kind))
+			continue;
+		vc_text_add(&text, "%s", text.length ? ", " : "  beside it: ");
+		vc_text_number(&text, device->kind_count[kind]);
+		vc_text_add(&text, " %s", vc_kind_text(kind));
+		if (device->kind_bytes[kind]) {
+			vc_text_add(&text, " (");
+			vc_text_bytes(&text, device->kind_bytes[kind], report->emit->exact);
+			vc_text_add(&text, ")");
+		}
+		vc_emit_object(report->emit, NULL);
+		vc_emit_string(report->emit, "kind", vc_kind_text(kind));
+		vc_emit_number(report->emit, "count", device->kind_count[kind]);
+		vc_emit_number(report->emit, "bytes", device->kind_bytes[kind]);
+		vc_emit_object_end(report->emit);
+	}
+	vc_emit_list_end(report->emit);
+	if (text.length)
+		vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
+static int emit_device(struct report *report, uint32_t device_plus_one)
+{
+	struct vc_ledger ledger;
+	int error = vc_ledger_make(report->tables, report->account, device_plus_one, &ledger);
+
+	if (error)
+		return error;
+	vc_emit_object(report->emit, NULL);
+	vc_report_device_json(report->emit, "device", report->tables, device_plus_one);
+	emit_device_heading(report, device_plus_one);
+	vc_emit_line(report->emit, "%s", "");
+	emit_ledger(report, &ledger);
+	emit_peak(report, device_plus_one);
+	emit_beside(report, vc_account_find_device(report->account, device_plus_one));
+	vc_emit_object_end(report->emit);
+	return 0;
+}
+
+static void emit_counts(struct report *report)
+{
+	struct vc_text text = {0};
+
+	vc_emit_object(report->emit, "counts");
+	for (unsigned i = 0; i < VC_INFO_COUNTS; i++) {
+		const struct vc_info_count *count = &report->info.counts[i];
+
+		vc_emit_number(report->emit, count->key, count->value);
+		if (!count->value)
+			continue;
+		vc_text_add(&text, "%s", text.length ? ", " : "  holds ");
+		vc_text_number(&text, count->value);
+		vc_text_add(&text, " %s", count->value == 1 ? count->one : count->many);
+	}
+	vc_emit_object_end(report->emit);
+	vc_emit_line(report->emit, "%s", "");
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
+static int emit_report(struct report *report, struct vc_problem *problem)
+{
+	const char *not_known = "not known: tensors, roles (no PyTorch in this process)";
+	unsigned shown = 0;
+	int error = 0, status;
+
+	vc_emit_begin(report->emit, "vramcore.info/1");
+	vc_report_file_json(report->emit, "file", report->model);
+	emit_heading(report);
+	vc_emit_list(report->emit, "devices");
+	for (uint32_t i = 0; i < report->info.device_count && !error; i++) {
+		if (report->device_plus_one != UINT32_MAX &&
+		    report->device_plus_one != report->info.devices[i])
+			continue;
+		if (shown++)
+			vc_emit_line(report->emit, "%s", "");
+		error = emit_device(report, report->info.devices[i]);
+	}
+	vc_emit_list_end(report->emit);
+	/* host memory and objects of no device */
+	if (!vc_info_has_device(&report->info, 0))
+		emit_beside(report, vc_account_find_device(report->account, 0));
+	if (error)
+		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
+	emit_counts(report);
+	vc_emit_line(report->emit, "%s", not_known);
+	vc_emit_list(report->emit, "notes");
+	vc_emit_string(report->emit, NULL, not_known);
+	vc_emit_list_end(report->emit);
+	status = vc_report_end(report->emit, report->session, true, problem);
+	if (status >= 0 &&
+	    (vc_command_fails_on(report->command, "live", vc_account_most_live(report->account)) ||
+	     vc_command_fails_on(report->command, "reserved", report->info.most_reserved)))
+		status = VC_EXIT_FAIL_ON;
+	return status;
+}
+
+int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
+		 struct vc_problem *problem)
+{
+	struct vc_wanted_columns wanted = {0};
+	struct vc_session session;
+	struct report report = {.command = command, .emit = emit, .session = &session};
+	uint64_t device;
+	int status = vc_option_number(command, VC_OPTION_DEVICE, UINT32_MAX - 1, UINT32_MAX - 1,
+				      &device, problem);
+
+	if (status)
+		return status;
+	report.device_plus_one = (uint32_t)device + 1;
+	vc_wanted_small(&wanted);
+	vc_session_wants_account(&wanted);
+	wanted.column[VC_COL_freed_birth] = true;
+	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
+	if (status)
+		return status;
+	status = vc_session_count(&session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
+	if (!status)
+		status = vc_session_names(&session, problem);
+	if (!status) {
+		report.model = &session.models[0];
+		report.tables = &session.models[0].tables;
+		report.account = &session.accounts[0];
+		if (vc_info_make(report.tables, report.account, &session.arena, &report.info))
+			status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
+						vc_error_text(VC_E_NO_MEMORY));
+	}
+	if (!status)
+		status = emit_report(&report, problem);
+	vc_session_close(&session);
+	return status;
+}

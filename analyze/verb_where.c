@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vramcore where: what an address belongs to, what is next to it, what was there before. */
+#include "analyze/report.h"
+#include "analyze/views/where.h"
+
+struct report {
+	struct vc_emit *emit;
+	struct vc_session *session;
+	const struct vc_tables *tables;
+	struct vc_where where;
+	struct vc_path_prefix prefix;
+	bool steps;
+};
+
+static uint64_t live(const struct report *report, enum vc_column_index column, uint64_t row)
+{
+	return vc_value(report->tables, column, row);
+}
+
+static void add_when(const struct report *report, struct vc_text *text, uint64_t step,
+		     uint64_t time)
+{
+	if (report->steps) {
+		vc_text_add(text, "step ");
+		vc_text_number(text, step);
+	} else {
+		vc_text_time(text, time);
+	}
+}
+
+static void add_site(const struct report *report, struct vc_text *text, uint64_t stack)
+{
+	vc_chain_text(text, vc_names_chain(report->session->names, 0, stack), &report->prefix);
+}
+
+/** "block 0x7f2c4a000000 +96.0 MiB "weights"" */
+static void add_range(const struct report *report, struct vc_text *text, uint64_t kind,
+		      uint64_t address, uint64_t size, const char *label)
+{
+	vc_text_add(text, "%s 0x%llx +", vc_kind_text(kind), (unsigned long long)address);
+	vc_text_bytes(text, size, report->emit->exact);
+	if (*label)
+		vc_text_add(text, " \"%s\"", label);
+}
+
+static void add_live(const struct report *report, struct vc_text *text, uint64_t row)
+{
+	static const char *const state[] = {
+		[VC_STATE_IN_DOUBT] = ", in doubt: the call had not returned",
+		[VC_STATE_BEING_FREED] = ", being freed: the call had not returned",
+	};
+	uint64_t number = live(report, VC_COL_allocations_state, row);
+
+	add_range(report, text, live(report, VC_COL_allocations_kind, row),
+		  live(report, VC_COL_allocations_address, row),
+		  live(report, VC_COL_allocations_size, row),
+		  vc_string(report->tables, VC_COL_allocations_label, row));
+	vc_text_add(text, ", allocated at ");
+	add_site(report, text, live(report, VC_COL_allocations_stack, row));
+	vc_text_add(text, ", ");
+	add_when(report, text, live(report, VC_COL_allocations_step, row),
+		 live(report, VC_COL_allocations_time, row));
+	if (number < sizeof(state) / sizeof(*state) && state[number])
+		vc_text_add(text, "%s", state[number]);
+}
+
+static void live_json(struct report *report, const char *key, uint64_t row)
+{
+	struct vc_emit *emit = report->emit;
+	static const char *const state[] = {NULL, "live", "in doubt", "being freed"};
+	uint64_t number = live(report, VC_COL_allocations_state, row);
+	uint64_t device = live(report, VC_COL_allocations_device_plus_one, row);
+
+	vc_emit_object(emit, key);
+	vc_emit_string(emit, "kind",
+		       vc_kind_text(live(report, VC_COL_allocations_kind, row)));
+	vc_emit_string(emit, "state", number < 4 ? state[number] : NULL);
+	vc_emit_address(emit, "address", live(report, VC_COL_allocations_address, row));
+	vc_emit_number(emit, "size", live(report, VC_COL_allocations_size, row));
+	vc_emit_number(emit, "requested", live(report, VC_COL_allocations_requested, row));
+	if (device)
+		vc_emit_number(emit, "device", device - 1);
+	else
+		vc_emit_null(emit, "device");
+	vc_emit_number(emit, "birth", live(report, VC_COL_allocations_birth, row));
+	vc_emit_number(emit, "step", live(report, VC_COL_allocations_step, row));
+	vc_emit_time(emit, "time", live(report, VC_COL_allocations_time, row));
+	vc_emit_number(emit, "thread", live(report, VC_COL_allocations_thread, row));
+	vc_emit_address(emit, "stream", live(report, VC_COL_allocations_stream, row));
+	vc_emit_string(emit, "phase",
+		       vc_string(report->tables, VC_COL_allocations_phase, row));
+	vc_emit_string(emit, "label",
+		       vc_string(report->tables, VC_COL_allocations_label, row));
+	vc_emit_string(emit, "call", vc_string(report->tables, VC_COL_allocations_call, row));
+	vc_report_stack_json(emit, "stack",
+			     vc_names_chain(report->session->names, 0,
+					    live(report, VC_COL_allocations_stack, row)));
+	vc_emit_object_end(emit);
+}
+
+static void emit_holders(struct report *report)
+{
+	const struct vc_where *where = &report->where;
+	struct vc_text text = {0};
+
+	vc_text_add(&text, "0x%llx is ", (unsigned long long)where->address);
+	if (where->holder_count) {
+		uint64_t row = where->holders[0];
+
+		vc_text_number(&text, where->address -
+				      live(report, VC_COL_allocations_address, row));
+		vc_text_add(&text, " bytes into ");
+		add_range(report, &text, live(report, VC_COL_allocations_kind, row),
+			  live(report, VC_COL_allocations_address, row),
+			  live(report, VC_COL_allocations_size, row),
+			  vc_string(report->tables, VC_COL_allocations_label, row));
+	} else if (where->freed_count) {
+		vc_text_add(&text, "in nothing that is live; it was");
+	} else {
+		vc_text_add(&text, "in nothing that is known");
+	}
+	vc_emit_heading(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+	vc_emit_list(report->emit, "holders");
+	for (unsigned i = 0; i < where->holder_count; i++) {
+		struct vc_text line = {0};
+
+		add_live(report, &line, where->holders[i]);
+		vc_emit_line(report->emit, "  %s %s", i ? "inside" : "is    ", vc_text_get(&line));
+		vc_text_deinit(&line);
+		live_json(report, NULL, where->holders[i]);
+	}
+	vc_emit_list_end(report->emit);
+}
+
+static void emit_neighbour(struct report *report, const char *name, bool known, uint64_t row,
+			   uint64_t gap)
+{
+	struct vc_text text = {0};
+
+	if (!known) {
+		vc_emit_null(report->emit, name);
+		vc_emit_line(report->emit, "  %-6s nothing live", name);
+		return;
+	}
+	add_live(report, &text, row);
+	if (gap) {
+		vc_text_add(&text, "; ");
+		vc_text_bytes(&text, gap, report->emit->exact);
+		vc_text_add(&text, " between");
+	} else {
+		vc_text_add(&text, "; adjoins");
+	}
+	vc_emit_line(report->emit, "  %-6s %s", name, vc_text_get(&text));
+	vc_text_deinit(&text);
+	vc_emit_object(report->emit, name);
+	vc_emit_number(report->emit, "gap", gap);
+	live_json(report, "allocation", row);
+	vc_emit_object_end(report->emit);
+}
+
+static void freed_json(struct report *report, uint64_t row)
+{
+	struct vc_emit *emit = report->emit;
+	const struct vc_tables *tables = report->tables;
+
+	vc_emit_object(emit, NULL);
+	vc_emit_string(emit, "kind", vc_kind_text(vc_value(tables, VC_COL_freed_kind, row)));
+	vc_emit_address(emit, "address", vc_value(tables, VC_COL_freed_address, row));
+	vc_emit_number(emit, "size", vc_value(tables, VC_COL_freed_size, row));
+	vc_emit_number(emit, "birth", vc_value(tables, VC_COL_freed_birth, row));
+	vc_emit_number(emit, "death", vc_value(tables, VC_COL_freed_death, row));
+	vc_emit_number(emit, "step", vc_value(tables, VC_COL_freed_step, row));
+	vc_emit_number(emit, "death_step", vc_value(tables, VC_COL_freed_death_step, row));
+	vc_emit_time(emit, "time", vc_value(tables, VC_COL_freed_time, row));
+	vc_emit_time(emit, "death_time", vc_value(tables, VC_COL_freed_death_time, row));
+	vc_emit_number(emit, "thread", vc_value(tables, VC_COL_freed_thread, row));
+	vc_emit_number(emit, "death_thread", vc_value(tables, VC_COL_freed_death_thread, row));
+	vc_emit_string(emit, "label", vc_string(tables, VC_COL_freed_label, row));
+	vc_report_stack_json(emit, "stack",
+			     vc_names_chain(report->session->names, 0,
+					    vc_value(tables, VC_COL_freed_stack, row)));
+	vc_report_stack_json(emit, "death_stack",
+			     vc_names_chain(report->session->names, 0,
+					    vc_value(tables, VC_COL_freed_death_stack, row)));
+	vc_emit_object_end(emit);
+}
+
+static void emit_freed(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+
+	vc_emit_list(report->emit, "freed");
+	for (unsigned i = 0; i < report->where.freed_count; i++) {
+		uint64_t row = report->where.freed[i];
+		struct vc_text text = {0};
+
+		add_range(report, &text, vc_value(tables, VC_COL_freed_kind, row),
+			  vc_value(tables, VC_COL_freed_address, row),
+			  vc_value(tables, VC_COL_freed_size, row),
+			  vc_string(tables, VC_COL_freed_label, row));
+		vc_text_add(&text, ", freed ");
+		add_when(report, &text, vc_value(tables, VC_COL_freed_death_step, row),
+			 vc_value(tables, VC_COL_freed_death_time, row));
+		vc_text_add(&text, " at ");
+		add_site(report, &text, vc_value(tables, VC_COL_freed_death_stack, row));
+		vc_emit_line(report->emit, "  was    %s", vc_text_get(&text));
+		vc_text_clear(&text);
+		vc_text_add(&text, "allocated ");
+		add_when(report, &text, vc_value(tables, VC_COL_freed_step, row),
+			 vc_value(tables, VC_COL_freed_time, row));
+		vc_text_add(&text, " at ");
+		add_site(report, &text, vc_value(tables, VC_COL_freed_stack, row));
+		vc_emit_line(report->emit, "           %s", vc_text_get(&text));
+		vc_text_deinit(&text);
+		freed_json(report, row);
+	}
+	vc_emit_list_end(report->emit);
+	if (report->where.freed_total > report->where.freed_count)
+		vc_emit_line(report->emit, "  and %llu more before that",
+			     (unsigned long long)(report->where.freed_total -
+						  report->where.freed_count));
+	vc_emit_number(report->emit, "freed_total", report->where.freed_total);
+}
+
+/** Asks for the stacks of all that is shown. */
+static int want_stacks(struct report *report)
+{
+	const struct vc_where *where = &report->where;
+	int error = 0;
+
+	for (unsigned i = 0; i < where->holder_count && !error; i++)
+		error = vc_session_want(report->session,
+					live(report, VC_COL_allocations_stack, where->holders[i]));
+	if (where->before_known && !error)
+		error = vc_session_want(report->session,
+					live(report, VC_COL_allocations_stack, where->before));
+	if (where->after_known && !error)
+		error = vc_session_want(report->session,
+					live(report, VC_COL_allocations_stack, where->after));
+	for (unsigned i = 0; i < where->freed_count && !error; i++) {
+		error = vc_session_want(report->session,
+					vc_value(report->tables, VC_COL_freed_stack, where->freed[i]));
+		if (!error)
+			error = vc_session_want(report->session,
+						vc_value(report->tables, VC_COL_freed_death_stack,
+							 where->freed[i]));
+	}
+	return error;
+}
+
+static void find_prefix(struct report *report)
+{
+	const struct vc_where *where = &report->where;
+
+	for (unsigned i = 0; i < where->holder_count; i++)
+		vc_path_prefix_add(&report->prefix,
+				   vc_names_chain(report->session->names, 0,
+						  live(report, VC_COL_allocations_stack,
+						       where->holders[i])));
+}
+
+static int emit_report(struct report *report, struct vc_problem *problem)
+{
+	const struct vc_where *where = &report->where;
+
+	vc_emit_begin(report->emit, "vramcore.where/1");
+	vc_report_file_json(report->emit, "file", &report->session->models[0]);
+	vc_emit_address(report->emit, "address", where->address);
+	emit_holders(report);
+	emit_neighbour(report, "before", where->before_known, where->before, where->before_gap);
+	emit_neighbour(report, "after", where->after_known, where->after, where->after_gap);
+	emit_freed(report);
+	return vc_report_end(report->emit, report->session, false, problem);
+}
+
+int vc_verb_where(const struct vc_command *command, struct vc_emit *emit,
+		  struct vc_problem *problem)
+{
+	struct vc_wanted_columns wanted = {0};
+	struct vc_session session;
+	struct report report = {.emit = emit, .session = &session};
+	uint64_t address;
+	int status;
+
+	if (vc_text_parse_address(command->operands[1], &address))
+		return vc_problem_usage(problem, "vramcore where FILE 0x7f2c4a000400",
+					"%s is not an address", command->operands[1]);
+	vc_wanted_small(&wanted);
+	vc_wanted_table(&wanted, VC_TABLE_allocations);
+	vc_wanted_table(&wanted, VC_TABLE_freed);
+	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
+	if (status)
+		return status;
+	report.tables = &session.models[0].tables;
+	report.steps = vc_value(report.tables, VC_COL_process_steps_known, 0) != 0;
+	vc_where_find(report.tables, address, &report.where);
+	if (want_stacks(&report))
+		status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
+					vc_error_text(VC_E_NO_MEMORY));
+	if (!status)
+		status = vc_session_names(&session, problem);
+	if (!status) {
+		find_prefix(&report);
+		status = emit_report(&report, problem);
+	}
+	vc_path_prefix_deinit(&report.prefix);
+	vc_session_close(&session);
+	return status;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/views/info.h"
+
+#include "analyze/model.h"
+
+bool vc_info_is_beside(unsigned kind)
+{
+	enum vc_kind_bytes bytes = vc_kind_bytes(kind);
+
+	return kind != VC_KIND_BLOCK && kind != VC_KIND_UNKNOWN && bytes != VC_BYTES_DEVICE;
+}
+
+bool vc_info_has_device(const struct vc_info *info, uint32_t device_plus_one)
+{
+	for (uint32_t i = 0; i < info->device_count; i++)
+		if (info->devices[i] == device_plus_one)
+			return true;
+	return false;
+}
+
+static int list_devices(const struct vc_tables *tables, const struct vc_account *account,
+			struct vc_arena *arena, struct vc_info *info)
+{
+	uint64_t rows = tables->rows[VC_TABLE_devices];
+	uint32_t count, *order = vc_account_order(account, arena, &count);
+
+	info->devices = vc_arena_allocate(arena, rows + account->device_count,
+					  sizeof(*info->devices));
+	if (!order || !info->devices)
+		return VC_E_NO_MEMORY;
+	for (uint32_t i = 0; i < count; i++)
+		info->devices[info->device_count++] = account->devices[order[i]].device_plus_one;
+	for (uint64_t i = 0; i < rows; i++) {
+		uint32_t device = (uint32_t)vc_value(tables, VC_COL_devices_device, i) + 1;
+
+		if (!vc_info_has_device(info, device))
+			info->devices[info->device_count++] = device;
+	}
+	return 0;
+}
+
+int vc_info_make(const struct vc_tables *tables, const struct vc_account *account,
+		 struct vc_arena *arena, struct vc_info *ret)
+{
+	struct vc_info info = {
+		.counts = {
+			{"allocations", "allocation, object or block",
+			 "allocations, objects and blocks", tables->rows[VC_TABLE_allocations]},
+			{"freed", "freed entry", "freed entries", tables->rows[VC_TABLE_freed]},
+			{"sites", "site", "sites", tables->rows[VC_TABLE_sites]},
+			{"stacks", "stack", "stacks", tables->rows[VC_TABLE_stacks]},
+			{"modules", "module", "modules", tables->rows[VC_TABLE_modules]},
+			{"threads", "thread", "threads", tables->rows[VC_TABLE_threads]},
+			{"failures", "failed allocation", "failed allocations",
+			 tables->rows[VC_TABLE_failures]},
+		},
+	};
+	uint64_t start = vc_value(tables, VC_COL_process_start_time, 0);
+	uint64_t end = vc_value(tables, VC_COL_process_snapshot_time, 0);
+	int error = list_devices(tables, account, arena, &info);
+
+	if (error)
+		return error;
+	info.recorded = start && end > start ? end - start : 0;
+	for (uint32_t i = 0; i < account->device_count; i++)
+		if (account->devices[i].reserved_bytes > info.most_reserved)
+			info.most_reserved = account->devices[i].reserved_bytes;
+	*ret = info;
+	return 0;
+}
