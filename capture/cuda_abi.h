@@ -34,6 +34,9 @@ enum {
 
 enum {
 	VC_CU_LOCATION_DEVICE = 1,
+	VC_CU_NODE_ALLOCATE = 10,     /* type of a graph's node, first member of its parameters */
+	VC_CU_ARRAY_SPARSE = 0x40,    /* flags: no memory of its own */
+	VC_CU_ARRAY_DEFERRED = 0x80,
 };
 
 struct vc_cu_location {
@@ -66,6 +69,90 @@ struct vc_cu_pool_export {
 struct vc_cu_ipc_handle {
 	unsigned char reserved[64];
 };
+
+struct vc_cu_multicast_properties {
+	unsigned int devices;
+	size_t size;
+	uint64_t handle_types, flags;
+};
+
+struct vc_cu_external_memory {
+	int type;
+	uint64_t handle[2];
+	uint64_t size;
+	unsigned int flags, reserved[16];
+};
+
+struct vc_cu_external_buffer {
+	uint64_t offset, size;
+	unsigned int flags, reserved[16];
+};
+
+struct vc_cu_array_shape {
+	size_t width, height;
+	int format;
+	unsigned int channels;
+};
+
+struct vc_cu_array_shape32 {
+	unsigned int width, height;
+	int format;
+	unsigned int channels;
+};
+
+struct vc_cu_array3d_shape {
+	size_t width, height, depth;
+	int format;
+	unsigned int channels, flags;
+};
+
+struct vc_cu_array3d_shape32 {
+	unsigned int width, height, depth;
+	int format;
+	unsigned int channels, flags;
+};
+
+/** Bytes of an array before the driver rounds; 0 where a dimension means 1; 0 where unknown. */
+static inline uint64_t vc_cu_array_bytes(uint64_t width, uint64_t height, uint64_t depth,
+					 int format, unsigned int channels, unsigned int flags)
+{
+	unsigned int element;
+
+	switch (format) {
+	case 0x01: /* 8 bits */
+	case 0x08:
+		element = 1;
+		break;
+	case 0x02: /* 16 bits */
+	case 0x09:
+	case 0x10:
+		element = 2;
+		break;
+	case 0x03: /* 32 bits */
+	case 0x0a:
+	case 0x20:
+		element = 4;
+		break;
+	default: /* packed and planar formats */
+		return 0;
+	}
+	if (flags & (VC_CU_ARRAY_SPARSE | VC_CU_ARRAY_DEFERRED))
+		return 0;
+	return (uint64_t)element * channels * (width ? width : 1) * (height ? height : 1) *
+	       (depth ? depth : 1);
+}
+
+/** The same of all levels; each has half the extent of the one before. */
+static inline uint64_t vc_cu_mipmap_bytes(const struct vc_cu_array3d_shape *shape, unsigned int levels)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int level = 0; shape && level < levels && level < 32; level++)
+		bytes += vc_cu_array_bytes(shape->width >> level, shape->height >> level,
+					   shape->depth >> level, shape->format, shape->channels,
+					   shape->flags);
+	return bytes;
+}
 
 struct vc_cu_uuid {
 	char bytes[16];

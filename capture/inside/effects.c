@@ -272,6 +272,26 @@ void vc_after_FORWARD(struct vc_call *call, vc_cu_result result)
 	(void)result;
 }
 
+void vc_before_UNRECORDED(struct vc_call *call)
+{
+	(void)call;
+}
+
+void vc_after_UNRECORDED(struct vc_call *call, vc_cu_result result)
+{
+	static uint8_t said[VC_ROWS]; /* the recording's life that it was said in */
+
+	if (result != VC_CU_SUCCESS || !call->unrecorded)
+		return;
+	if (vc_call_enter(call, true)) {
+		vc_store_count(VC_COUNTER_UNHOOKED_ALLOCATING);
+		if (__atomic_exchange_n(&said[call->row], vc_thread_local.life,
+					__ATOMIC_RELAXED) != vc_thread_local.life)
+			vc_store_environment_add(VC_UNRECORDED_VARIABLE, vc_row_name[call->row]);
+	}
+	vc_call_leave(call);
+}
+
 void vc_before_CAPTURE_BEGIN(struct vc_call *call)
 {
 	(void)call;

@@ -33,6 +33,7 @@ struct vc_call {
 	uint8_t out_bytes;
 	uint8_t pitch_bytes;
 	bool no_device;           /* what is made belongs to no device */
+	bool unrecorded;          /* this call allocates */
 	uint32_t references;      /* of what is made */
 	int device_plus_one;
 	const void *out;          /* where the driver writes the address or handle */
@@ -61,7 +62,8 @@ struct vc_call {
 /** What cuMemFree and cuMemFreeAsync take. */
 #define VC_KINDS_FREEABLE                                                                          \
 	(VC_KINDS(VC_KIND_LINEAR) | VC_KINDS(VC_KIND_PITCHED) | VC_KINDS(VC_KIND_MANAGED) |         \
-	 VC_KINDS(VC_KIND_ASYNC) | VC_KINDS(VC_KIND_IMPORT) | VC_KINDS(VC_KIND_GRAPH_ALLOCATION))
+	 VC_KINDS(VC_KIND_ASYNC) | VC_KINDS(VC_KIND_IMPORT) | VC_KINDS(VC_KIND_MAPPING) |           \
+	 VC_KINDS(VC_KIND_GRAPH_ALLOCATION))
 /** What cuMemMap and cuMemRelease take. */
 #define VC_KINDS_HANDLES                                                                           \
 	(VC_KINDS(VC_KIND_HANDLE) | VC_KINDS(VC_KIND_HOST_HANDLE) | VC_KINDS(VC_KIND_IMPORT) |      \
@@ -88,8 +90,12 @@ VC_EFFECT(CONTEXT_POP)      /* what is current to this thread is not known any m
 VC_EFFECT(PRIMARY_RETAIN)   /* a device's own context is born or gains a reference */
 VC_EFFECT(PRIMARY_RELEASE)  /* it loses one, and dies with the last */
 VC_EFFECT(PRIMARY_RESET)    /* it dies */
+VC_EFFECT(UNRECORDED)       /* memory is made that no record tells of: counted and said */
 VC_EFFECT(FORWARD)          /* nothing: the row only has a name and a place */
 #undef VC_EFFECT
+
+/** Name under which called functions of effect UNRECORDED stand among the kept variables. */
+#define VC_UNRECORDED_VARIABLE "(unrecorded function)"
 
 /** A new recording begins: nothing is known of contexts made before. */
 void vc_context_forget(void);

@@ -28,11 +28,9 @@ VC_OLD_LIBC(dlerror);
 const char *const vc_row_name[VC_ROWS] = {
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) #symbol,
 #define VC_HOOK_OWN(symbol, parameters, arguments) #symbol,
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 };
 
 void *vc_row_real[VC_ROWS];
@@ -43,68 +41,17 @@ struct vc_driver_calls vc_driver;
 	extern vc_cu_result symbol parameters __attribute__((visibility("default")));
 #define VC_HOOK_OWN(symbol, parameters, arguments)                                                 \
 	extern vc_cu_result symbol parameters __attribute__((visibility("default")));
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 
 static void *const row_wrapper[VC_ROWS] = {
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) (void *)symbol,
 #define VC_HOOK_OWN(symbol, parameters, arguments) (void *)symbol,
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 };
-
-/* ---- allocating functions that are not hooked ---- */
-
-enum {
-#define VC_HOOK(symbol, parameters, arguments, effect, ...)
-#define VC_HOOK_OWN(symbol, parameters, arguments)
-#define VC_UNHOOKED(symbol) UNHOOKED_##symbol,
-#include "capture/hooks.def"
-#undef VC_HOOK
-#undef VC_HOOK_OWN
-#undef VC_UNHOOKED
-	UNHOOKED
-};
-
-static const char *const unhooked_name[UNHOOKED + 1] = {
-#define VC_HOOK(symbol, parameters, arguments, effect, ...)
-#define VC_HOOK_OWN(symbol, parameters, arguments)
-#define VC_UNHOOKED(symbol) #symbol,
-#include "capture/hooks.def"
-#undef VC_HOOK
-#undef VC_HOOK_OWN
-#undef VC_UNHOOKED
-	NULL,
-};
-static void *unhooked_real[UNHOOKED + 1];
-static uint8_t unhooked_seen[UNHOOKED + 1]; /* 1: handed out */
-
-static void unhooked_handed_out(const void *function)
-{
-	for (size_t i = 0; i < UNHOOKED; i++) {
-		if (unhooked_real[i] != function ||
-		    __atomic_exchange_n(&unhooked_seen[i], 1, __ATOMIC_RELAXED))
-			continue;
-		vc_enter();
-		vc_store_count(VC_COUNTER_UNHOOKED_ALLOCATING);
-		if (vc_store_ready())
-			vc_store_environment_add(VC_UNHOOKED_VARIABLE, unhooked_name[i]);
-		vc_leave();
-	}
-}
-
-void vc_unhooked_report(void)
-{
-	for (size_t i = 0; i < UNHOOKED; i++)
-		if (__atomic_load_n(&unhooked_seen[i], __ATOMIC_RELAXED))
-			vc_store_environment_add(VC_UNHOOKED_VARIABLE, unhooked_name[i]);
-}
 
 /* ---- the real dlsym ---- */
 
@@ -175,8 +122,6 @@ bool vc_resolve(bool load)
 		if (address && address != row_wrapper[i])
 			__atomic_store_n(&vc_row_real[i], address, __ATOMIC_RELEASE);
 	}
-	for (size_t i = 0; i < UNHOOKED; i++)
-		unhooked_real[i] = look_up(handle, unhooked_name[i]);
 #define VC_DRIVER_CALL(symbol, parameters)                                                         \
 	*(void **)&vc_driver.symbol = look_up(handle, #symbol);
 #include "capture/driver_calls.def"
@@ -208,7 +153,6 @@ static void *translate(void *function)
 	for (size_t i = 0; i < VC_ROWS; i++)
 		if (vc_row_real[i] == function)
 			return row_wrapper[i];
-	unhooked_handed_out(function);
 	return function;
 }
 
@@ -224,9 +168,8 @@ static uint32_t hash_of(const char *name)
 	return hash ^ hash >> 15;
 }
 
-#define NAMES (VC_ROWS + UNHOOKED)
 #define SLOTS 1024u
-_Static_assert(NAMES * 2 <= SLOTS, "the table of names is too small");
+_Static_assert(VC_ROWS * 2 <= SLOTS, "the table of names is too small");
 static const char *name_slot[SLOTS];
 static uint32_t names_ready;
 
@@ -246,8 +189,6 @@ static __attribute__((constructor)) void fill_names(void)
 		return;
 	for (size_t i = 0; i < VC_ROWS; i++)
 		add_name(vc_row_name[i]);
-	for (size_t i = 0; i < UNHOOKED; i++)
-		add_name(unhooked_name[i]);
 	__atomic_store_n(&names_ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -17,7 +17,4 @@ void vc_dlsym_find(void);
 bool vc_dlsym_wanted(const char *name);
 void *vc_dlsym_answer(void *handle, const char *name);
 
-/** Name under which unrecorded functions that were handed out stand among the variables. */
-#define VC_UNHOOKED_VARIABLE "(unrecorded function)"
-
 #endif

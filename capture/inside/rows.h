@@ -16,11 +16,9 @@
 enum vc_row {
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) VC_ROW_##symbol,
 #define VC_HOOK_OWN(symbol, parameters, arguments) VC_ROW_##symbol,
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 	VC_ROWS
 };
 
@@ -46,8 +44,5 @@ struct vc_driver_calls {
 #undef VC_DRIVER_CALL
 };
 extern struct vc_driver_calls vc_driver;
-
-/** Names of allocating functions that were handed out and are not recorded; kept once recording. */
-void vc_unhooked_report(void);
 
 #endif

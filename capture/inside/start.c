@@ -130,7 +130,6 @@ static void open_recording(void)
 	descriptor_to_announce = descriptor;
 	vc_start_thread();
 	vc_facts_write();
-	vc_unhooked_report();
 	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
 }
 

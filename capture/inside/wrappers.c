@@ -34,5 +34,4 @@
 		return result;                                                                     \
 	}
 #define VC_HOOK_OWN(symbol, parameters, arguments)
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"

@@ -67,7 +67,6 @@ template <class R, class... A, class S, class... B> struct fits<R(A...), S(B...)
 	static_assert(fits<decltype(::symbol), vc_cu_result parameters>::value, #symbol);
 #define VC_HOOK_OWN(symbol, parameters, arguments)                                                 \
 	static_assert(fits<decltype(::symbol), vc_cu_result parameters>::value, #symbol);
-#define VC_UNHOOKED(symbol) static_assert(sizeof(&::symbol) == 8, #symbol);
 #include "capture/hooks.def"
 #define VC_DRIVER_CALL(symbol, parameters)                                                         \
 	static_assert(fits<decltype(::symbol), vc_cu_result parameters>::value, #symbol);
@@ -89,6 +88,23 @@ static_assert(sizeof(CUmemLocation) == sizeof(vc_cu_location), "size");
 static_assert(offsetof(CUmemLocation, id) == offsetof(vc_cu_location, id), "offset");
 static_assert(sizeof(CUmemPoolPtrExportData) == sizeof(vc_cu_pool_export), "size");
 static_assert(sizeof(CUipcMemHandle) == sizeof(vc_cu_ipc_handle), "size");
+static_assert(sizeof(CUmulticastObjectProp) == sizeof(vc_cu_multicast_properties), "size");
+static_assert(offsetof(CUmulticastObjectProp, size) ==
+		      offsetof(vc_cu_multicast_properties, size), "offset");
+static_assert(sizeof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC) == sizeof(vc_cu_external_memory), "size");
+static_assert(offsetof(CUDA_EXTERNAL_MEMORY_HANDLE_DESC, size) ==
+		      offsetof(vc_cu_external_memory, size), "offset");
+static_assert(sizeof(CUDA_EXTERNAL_MEMORY_BUFFER_DESC) == sizeof(vc_cu_external_buffer), "size");
+static_assert(sizeof(CUDA_ARRAY_DESCRIPTOR_v1) == sizeof(vc_cu_array_shape32), "size");
+static_assert(sizeof(CUDA_ARRAY_DESCRIPTOR_v2) == sizeof(vc_cu_array_shape), "size");
+static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR_v1) == sizeof(vc_cu_array3d_shape32), "size");
+static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR_v2) == sizeof(vc_cu_array3d_shape), "size");
+static_assert(offsetof(CUDA_ARRAY3D_DESCRIPTOR_v2, Flags) == offsetof(vc_cu_array3d_shape, flags),
+	      "offset");
+static_assert((int)CU_GRAPH_NODE_TYPE_MEM_ALLOC == (int)VC_CU_NODE_ALLOCATE, "value");
+static_assert(offsetof(CUgraphNodeParams, type) == 0, "offset");
+static_assert(CUDA_ARRAY3D_SPARSE == (int)VC_CU_ARRAY_SPARSE, "value");
+static_assert(CUDA_ARRAY3D_DEFERRED_MAPPING == (int)VC_CU_ARRAY_DEFERRED, "value");
 static_assert(sizeof(CUuuid) == sizeof(vc_cu_uuid), "size");
 static_assert(CUDA_SUCCESS == (int)VC_CU_SUCCESS, "value");
 static_assert((int)CUDA_ERROR_OUT_OF_MEMORY == (int)VC_CU_OUT_OF_MEMORY, "value");

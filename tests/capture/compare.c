@@ -153,6 +153,8 @@ static uint8_t kind_of_judge(uint32_t kind)
 	case SIM_ROW_RESERVATION: return VC_KIND_RESERVATION;
 	case SIM_ROW_HANDLE: return VC_KIND_HANDLE;
 	case SIM_ROW_MAPPING: return VC_KIND_MAPPING;
+	case SIM_ROW_ARRAY: return VC_KIND_ARRAY;
+	case SIM_ROW_MIPMAP: return VC_KIND_MIPMAPPED_ARRAY;
 	case SIM_ROW_POOL: return VC_KIND_POOL;
 	case SIM_ROW_CONTEXT: return VC_KIND_CONTEXT;
 	default: return VC_KIND_UNKNOWN; /* not recorded */
@@ -164,6 +166,9 @@ static void level(struct row *row)
 {
 	if (row->kind == VC_KIND_CONTEXT || row->kind == VC_KIND_POOL)
 		row->size = row->context = 0;
+	/* The simulated driver rounds arrays; how the real one does it is not known. */
+	if (row->kind == VC_KIND_ARRAY || row->kind == VC_KIND_MIPMAPPED_ARRAY)
+		row->size = 0;
 	if (row->kind == VC_KIND_MAPPING)
 		row->context = 0; /* the judge keeps the handle there */
 	if (row->kind == VC_KIND_RESERVATION)

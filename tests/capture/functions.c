@@ -13,7 +13,6 @@ bool test_row_called[TEST_ROWS];
 
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) extern vc_cu_result symbol parameters;
 #define VC_HOOK_OWN(symbol, parameters, arguments) extern vc_cu_result symbol parameters;
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN

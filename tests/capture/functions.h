@@ -12,11 +12,9 @@
 enum test_row {
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) TEST_ROW_##symbol,
 #define VC_HOOK_OWN(symbol, parameters, arguments) TEST_ROW_##symbol,
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 	TEST_ROWS
 };
 
@@ -31,11 +29,9 @@ enum test_row {
 struct test_functions {
 #define VC_HOOK(symbol, parameters, arguments, effect, ...) vc_cu_result (*symbol) parameters;
 #define VC_HOOK_OWN(symbol, parameters, arguments) vc_cu_result (*symbol) parameters;
-#define VC_UNHOOKED(symbol)
 #include "capture/hooks.def"
 #undef VC_HOOK
 #undef VC_HOOK_OWN
-#undef VC_UNHOOKED
 #define TEST_X(symbol, parameters) vc_cu_result (*symbol) parameters;
 	TEST_PLAIN(TEST_X)
 #undef TEST_X

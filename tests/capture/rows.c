@@ -191,6 +191,65 @@ static void host(void)
 	compare("host: gone");
 }
 
+static void arrays(void)
+{
+	const struct vc_cu_array_shape32 flat32 = {64, 32, 0x20, 4};
+	const struct vc_cu_array_shape flat = {1000, 0, 0x10, 2};
+	const struct vc_cu_array3d_shape32 deep32 = {16, 16, 16, 0x01, 1, 0};
+	const struct vc_cu_array3d_shape deep = {64, 64, 4, 0x20, 1, 0};
+	static const uint64_t bytes[] = {64 * 32 * 4 * 4, 1000 * 2 * 2, 16 * 16 * 16, 64 * 64 * 4 * 4};
+	struct test_recording recording;
+	vc_cu_array array[4], mipmap;
+
+	GOOD(cuArrayCreate, &array[0], &flat32);
+	GOOD(cuArrayCreate_v2, &array[1], &flat);
+	GOOD(cuArray3DCreate, &array[2], &deep32);
+	GOOD(cuArray3DCreate_v2, &array[3], &deep);
+	GOOD(cuMipmappedArrayCreate, &mipmap, &deep, 3);
+	compare("arrays: born");
+	if (!test_recording_open(getpid(), &recording)) {
+		const struct vc_record *record;
+
+		for (int i = 0; i < 4; i++) {
+			record = test_record(&recording, VC_KIND_ARRAY, (uintptr_t)array[i]);
+			CHECK(record && record->size == bytes[i]);
+		}
+		record = test_record(&recording, VC_KIND_MIPMAPPED_ARRAY, (uintptr_t)mipmap);
+		CHECK(record && record->size == (64 * 64 * 4 + 32 * 32 * 2 + 16 * 16) * 4);
+		test_recording_close(&recording);
+	}
+	CHECK(CALL(cuArrayCreate_v2, &array[0], NULL) != 0);
+	for (int i = 0; i < 4; i++)
+		GOOD(cuArrayDestroy, array[i]);
+	GOOD(cuMipmappedArrayDestroy, mipmap);
+	compare("arrays: gone");
+}
+
+/* What the simulated driver cannot do: its answers come through, nothing is recorded. */
+static void foreign(void)
+{
+	struct vc_cu_multicast_properties multicast = {.devices = 2, .size = 2 << 20};
+	struct vc_cu_external_memory external = {.type = 1, .size = 1 << 20};
+	struct vc_cu_external_buffer buffer = {.size = 1 << 20};
+	struct vc_cu_ipc_handle handle = {{0}};
+	vc_cu_memory_handle object;
+	vc_cu_pointer pointer;
+	vc_cu_object memory, node;
+	int parameters[64] = {VC_CU_NODE_ALLOCATE};
+
+	ANY(cuMulticastCreate, &object, &multicast);
+	ANY(cuIpcOpenMemHandle, &pointer, handle, 1);
+	ANY(cuIpcOpenMemHandle_v2, &pointer, handle, 1);
+	ANY(cuIpcCloseMemHandle, 0x1000);
+	ANY(cuImportExternalMemory, &memory, &external);
+	ANY(cuExternalMemoryGetMappedBuffer, &pointer, NULL, &buffer);
+	ANY(cuDestroyExternalMemory, NULL);
+	ANY(cuGraphAddMemAllocNode, &node, NULL, NULL, 0, parameters);
+	ANY(cuGraphAddNode, &node, NULL, NULL, 0, parameters);
+	ANY(cuGraphAddNode_v2, &node, NULL, NULL, NULL, 0, parameters);
+	compare("foreign");
+}
+
 static void capture(void)
 {
 	vc_cu_stream stream;
@@ -323,6 +382,8 @@ int main(int argc, char **argv)
 	pools();
 	memory_map();
 	host();
+	arrays();
+	foreign();
 	capture();
 	details();
 	CHECK(counter(VC_COUNTER_DEVICE_UNKNOWN) == 0);
