@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The exported dlsym. It leaves by a jump: the real dlsym looks at its return address to tell what
- * RTLD_NEXT means, and that must be the program's.
+ * RTLD_NEXT and RTLD_DEFAULT mean, and that must be the program's. Only for names of hooks.def does
+ * vc_dlsym_answer come in between, and never for RTLD_NEXT.
  */
 #if defined(__x86_64__)
 	.text
@@ -10,9 +11,8 @@
 	.p2align 4
 dlsym:
 	.cfi_startproc
-	lea	1(%rdi), %rax		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	cmp	$1, %rax
-	jbe	1f
+	cmp	$-1, %rdi		/* RTLD_NEXT */
+	je	1f
 	test	%rsi, %rsi
 	je	1f
 	cmpb	$'c', (%rsi)
@@ -67,9 +67,8 @@ dlsym:
 	.p2align 4
 dlsym:
 	.cfi_startproc
-	add	x2, x0, #1		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	cmp	x2, #1
-	b.ls	1f
+	cmn	x0, #1			/* RTLD_NEXT */
+	b.eq	1f
 	cbz	x1, 1f
 	ldrb	w2, [x1]
 	cmp	w2, #'c'

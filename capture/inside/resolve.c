@@ -203,10 +203,24 @@ bool vc_dlsym_wanted(const char *name)
 	return false;
 }
 
+static bool is_wrapper(const void *function)
+{
+	for (size_t i = 0; i < VC_ROWS; i++)
+		if (row_wrapper[i] == function)
+			return true;
+	return false;
+}
+
 void *vc_dlsym_answer(void *handle, const char *name)
 {
 	void *function = look_up(handle, name);
 
+	/*
+	 * A look-up in the global scope finds our exports, whether there is a driver or not. Where
+	 * there is none the answer is what it would be without us.
+	 */
+	if (function && is_wrapper(function))
+		return vc_resolve(false) ? function : look_up(RTLD_NEXT, name);
 	if (!function || !vc_resolve(false))
 		return function;
 	return translate(function);

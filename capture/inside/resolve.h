@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What dlsym.S needs of resolve.c. The exported dlsym jumps to the real one, so that the real one
- * sees the program's return address; only for the few names of hooks.def, and never for RTLD_NEXT
- * and RTLD_DEFAULT, vc_dlsym_answer stands in between. Callable at any time, before main too, and
+ * sees the program's return address; only for the few names of hooks.def, and never for RTLD_NEXT,
+ * vc_dlsym_answer stands in between. Callable at any time, before main too, and
  * under the loader's lock.
  */
 #ifndef VC_CAPTURE_INSIDE_RESOLVE_H

@@ -167,6 +167,10 @@ static void meet_thread(void)
 {
 	char name[17] = "";
 
+	if (vc_thread_local.life) { /* a child of a process that recorded */
+		vc_thread_local.context_known = false;
+		vc_thread_local.capturing = 0;
+	}
 	vc_thread_local.life = life;
 	vc_thread_local.id = (uint32_t)vc_sys_gettid();
 	vc_thread_local.phase = 0;

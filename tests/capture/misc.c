@@ -83,6 +83,9 @@ static void nothing(void)
 	CHECK(!dlsym(libc, "cudnnCreate"));
 	CHECK(strstr(dlerror(), "undefined symbol: cudnnCreate"));
 	CHECK(!dlsym(RTLD_DEFAULT, "cublasCreate_v2"));
+	CHECK(!dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
+	CHECK(strstr(dlerror(), "undefined symbol: cuMemAlloc_v2"));
+	CHECK(!dlsym(self, "cuMemAlloc_v2"));
 	CHECK(!dlsym(libc, ""));
 	CHECK(!dlsym(self, "cu"));
 	vramcore_step(7);
