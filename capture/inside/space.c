@@ -337,11 +337,11 @@ static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chun
 	place = vc_space_chunk(table, chunk);
 	address = chunk_make(table, &place);
 	__atomic_store_n(&vc_space_map.chunk[table][chunk], address, __ATOMIC_RELEASE);
-	vc_put(&t->full, !address);
-	if (!address) {
+	/* Counted once until it succeeds: the agent asks again and again. */
+	if (!__atomic_exchange_n(&t->full, !address, __ATOMIC_RELAXED) && !address)
 		vc_store_count(VC_COUNTER_GROWTH_FAILED);
+	if (!address)
 		result = CHUNK_NONE;
-	}
 out:
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
 	return result;

@@ -113,7 +113,7 @@ uint32_t vc_store_reference_found(const struct vc_claim *claim, int by);
 /** Calls `visit` for every live record; for bulk effects (a context that goes). No order. */
 void vc_store_visit(bool (*visit)(const struct vc_claim *, void *), void *argument);
 
-/** Id of a string (interned; copied when new). 0: "" or no room (counted). */
+/** Id of a string (interned; copied when new; cut at 8 KiB). 0: "" or no room (counted). */
 uint32_t vc_store_string(const char *bytes, size_t length);
 /** Text of a string id; "" for 0. */
 const char *vc_store_text(uint32_t id);
