@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-namespace {
+namespace
+{
 
 const size_t NAME_LIMIT = 16384;
 const uint64_t EXPANSION_LIMIT = uint64_t(1) << 28;

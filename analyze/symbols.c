@@ -51,8 +51,8 @@ static bool copy_options(struct vc_symbols *symbols, const struct vc_symbols_opt
 	}
 	symbols->options.debug_dirs = dirs;
 	symbols->options.debug_dir_count = options->debug_dir_count;
-	symbols->options.sysroot = vc_store_text(symbols->store,
-						 options->sysroot ? options->sysroot : "");
+	symbols->options.sysroot =
+		vc_store_text(symbols->store, options->sysroot ? options->sysroot : "");
 	return symbols->options.sysroot != NULL;
 }
 
@@ -131,8 +131,8 @@ static int add_module(struct vc_symbols *symbols, uint32_t number, const struct 
 	struct module module = {.number = number};
 
 	module.key.path = vc_store_text(symbols->store, key && key->path ? key->path : "");
-	module.key.build_id = vc_store_text(symbols->store,
-					    key && key->build_id ? key->build_id : "");
+	module.key.build_id =
+		vc_store_text(symbols->store, key && key->build_id ? key->build_id : "");
 	if (!module.key.path || !module.key.build_id ||
 	    !reserve(&symbols->modules, symbols->module_count, &symbols->module_capacity,
 		     sizeof(module)))
@@ -156,8 +156,8 @@ int vc_symbols_want(struct vc_symbols *symbols, uint32_t module, const struct vc
 	if (!reserve(&symbols->wanted, symbols->wanted_count, &symbols->wanted_capacity,
 		     sizeof(*symbols->wanted)))
 		return VC_E_NO_MEMORY;
-	symbols->wanted[symbols->wanted_count++] = (struct vc_wanted){
-		.module = module, .offset = offset};
+	symbols->wanted[symbols->wanted_count++] =
+		(struct vc_wanted){.module = module, .offset = offset};
 	return 0;
 }
 
@@ -274,8 +274,8 @@ static int complete_name(struct vc_symbols *symbols, struct vc_wanted *wanted,
 	       memmem(demangled, strlen(demangled), frame->function,
 		      strcspn(frame->function, "<("));
 	if (!frame->function || same) {
-		frame->function = vc_store_text(symbols->store, demangled ? demangled :
-							       entry->name);
+		frame->function =
+			vc_store_text(symbols->store, demangled ? demangled : entry->name);
 		frame->linkage_name = vc_store_text(symbols->store, plain ? plain : entry->name);
 		if (!plain || !frame->function || !frame->linkage_name)
 			error = VC_E_NO_MEMORY;
@@ -378,15 +378,21 @@ int vc_symbols_resolve(struct vc_symbols *symbols,
 		struct vc_dwarf_job job;
 		int error;
 
-		for (next = i; next < symbols->wanted_count &&
-			       symbols->wanted[next].module == first->module; next++)
+		for (next = i;
+		     next < symbols->wanted_count && symbols->wanted[next].module == first->module;
+		     next++)
 			open |= !symbols->wanted[next].answered;
 		if (!open)
 			continue;
 		job = (struct vc_dwarf_job){
-			.options = &symbols->options, .store = symbols->store, .wanted = first,
-			.count = next - i, .progress = progress, .context = context,
-			.done_before = i, .total = symbols->wanted_count,
+			.options = &symbols->options,
+			.store = symbols->store,
+			.wanted = first,
+			.count = next - i,
+			.progress = progress,
+			.context = context,
+			.done_before = i,
+			.total = symbols->wanted_count,
 		};
 		error = resolve_module(symbols, find_module(symbols, first->module), &job);
 		if (error)

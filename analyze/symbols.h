@@ -47,11 +47,11 @@ enum vc_symbol_source {
 
 /** One function in the chain; strings live as long as the session. */
 struct vc_source_frame {
-	const char *function;     /* demangled; NULL unknown */
+	const char *function;	  /* demangled; NULL unknown */
 	const char *linkage_name; /* as the linker knows it; NULL where it has none of its own */
-	const char *file;         /* NULL unknown; see below */
-	uint32_t line;            /* 0 unknown */
-	bool inlined;             /* into the frame that follows */
+	const char *file;	  /* NULL unknown; see below */
+	uint32_t line;		  /* 0 unknown */
+	bool inlined;		  /* into the frame that follows */
 };
 /*
  * `function` has namespaces, arguments and template arguments where the compiler wrote a linkage
@@ -66,32 +66,32 @@ struct vc_source_frame {
 
 struct vc_symbol {
 	const struct vc_source_frame *frames; /* innermost inlined first */
-	size_t count;                         /* never 0 */
+	size_t count;			      /* never 0 */
 	enum vc_symbol_source source;
 };
 
 /** VC_MODULE_STATE(name, text): what became of a module, best first. */
-#define VC_MODULE_STATES(VC_MODULE_STATE)                                  \
-	VC_MODULE_STATE(DEBUG, "debug information")                        \
-	VC_MODULE_STATE(TABLE, "no debug information, symbols only")       \
-	VC_MODULE_STATE(STRIPPED, "no debug information and no symbols")   \
-	VC_MODULE_STATE(DIFFERS, "build-id differs")                       \
-	VC_MODULE_STATE(UNREADABLE, "not a readable ELF file")             \
+#define VC_MODULE_STATES(VC_MODULE_STATE)                                \
+	VC_MODULE_STATE(DEBUG, "debug information")                      \
+	VC_MODULE_STATE(TABLE, "no debug information, symbols only")     \
+	VC_MODULE_STATE(STRIPPED, "no debug information and no symbols") \
+	VC_MODULE_STATE(DIFFERS, "build-id differs")                     \
+	VC_MODULE_STATE(UNREADABLE, "not a readable ELF file")           \
 	VC_MODULE_STATE(MISSING, "file missing")
 
 enum vc_module_state {
 #define VC_MODULE_STATE(name, text) VC_MODULE_##name,
 	VC_MODULE_STATES(VC_MODULE_STATE)
 #undef VC_MODULE_STATE
-	VC_MODULE_STATE_COUNT
+		VC_MODULE_STATE_COUNT
 };
 
 struct vc_module_report {
 	enum vc_module_state state;
-	bool verified;          /* every file used has the recorded build-id */
-	const char *path;       /* the module's file as opened; NULL where it is not used */
+	bool verified;		/* every file used has the recorded build-id */
+	const char *path;	/* the module's file as opened; NULL where it is not used */
 	const char *debug_path; /* where debug information came from; NULL none */
-	const char *detail;     /* what kept it from being complete, one clause; "" nothing */
+	const char *detail;	/* what kept it from being complete, one clause; "" nothing */
 	uint64_t by_source[VC_SYMBOL_SOURCES]; /* addresses answered, by how */
 };
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
-#include <elfutils/libdwelf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,8 +23,7 @@ struct region {
 struct reader {
 	struct vc_dwarf_job *job;
 	const struct vc_file *file;
-	Dwarf *dwarf, *alternate;
-	struct vc_file alternate_file;
+	struct vc_debug debug;
 	struct chain *chains; /* one per wanted address */
 	uint64_t answered;
 	unsigned unit_number;
@@ -39,7 +36,7 @@ struct reader {
 	Dwarf_Files *files;
 	const char *directory; /* of compilation; NULL unknown */
 	Dwarf_Off cursor; /* furthest entry visited: only ever rises, so no damage makes a loop */
-	bool thorough;    /* look into scopes that have no code of their own, too */
+	bool thorough;	  /* look into scopes that have no code of their own, too */
 
 	struct region *regions;
 	size_t region_count;
@@ -82,8 +79,8 @@ static int remember_regions(struct reader *reader, Dwarf *dwarf)
 		if (!grown)
 			return VC_E_NO_MEMORY;
 		reader->regions = grown;
-		reader->regions[reader->region_count++] = (struct region){
-			data->d_buf, (const char *)data->d_buf + data->d_size};
+		reader->regions[reader->region_count++] =
+			(struct region){data->d_buf, (const char *)data->d_buf + data->d_size};
 	}
 	return 0;
 }
@@ -327,7 +324,7 @@ static bool extend(struct reader *reader, size_t wanted, unsigned level, Dwarf_O
 	return true;
 }
 
-/* True if a selected address lies in the entry; `level` UINT_MAX only looks, else extends chains. */
+/* True if a selected address lies in the entry. Chains grow, but for level UINT32_MAX. */
 static bool visit_ranges(struct reader *reader, Dwarf_Die *die, unsigned level, Dwarf_Off owner)
 {
 	Dwarf_Addr base = 0, low, high;
@@ -487,8 +484,7 @@ static void select_addresses(struct reader *reader, Dwarf_Die *unit)
 			reader->selected[reader->selected_count++] = i;
 		}
 	}
-	qsort(reader->selected, reader->selected_count, sizeof(*reader->selected),
-	      compare_indexes);
+	qsort(reader->selected, reader->selected_count, sizeof(*reader->selected), compare_indexes);
 }
 
 /* False for a text that libdw would read past its section. One it cannot find does no harm. */
@@ -565,7 +561,7 @@ static void read_units(struct reader *reader)
 	uint8_t type;
 
 	while (reader->answered < job->count &&
-	       dwarf_get_units(reader->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
+	       dwarf_get_units(reader->debug.dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
 		uint64_t before = reader->answered;
 
 		if (!spend(reader, 1))
@@ -581,124 +577,7 @@ static void read_units(struct reader *reader)
 		vc_detail_add(job->files, "debug information given up: it takes too long to read");
 }
 
-/* Opening. */
-
-/*
- * Compressed sections are expanded by libdw in full, so what they claim is checked first: zlib
- * makes nothing smaller than about a thousandth.
- */
-static bool sections_are_sound(struct vc_module_files *files, const struct vc_file *file)
-{
-	Elf_Scn *section = NULL;
-
-	while ((section = elf_nextscn(file->elf, section))) {
-		GElf_Shdr header;
-		GElf_Chdr compressed;
-
-		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_COMPRESSED))
-			continue;
-		if (!gelf_getchdr(section, &compressed))
-			return false;
-		if (compressed.ch_type != ELFCOMPRESS_ZLIB) {
-			vc_detail_add(files, "%s: debug information not compressed by zlib",
-				      file->path);
-			return false;
-		}
-		if (compressed.ch_size / 1040 > header.sh_size + 1) {
-			vc_detail_add(files, "%s: damaged compressed section", file->path);
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool alternate_fits(struct reader *reader, char *path, const unsigned char *id,
-			   size_t length, bool *special)
-{
-	struct vc_file file = {.fd = -1};
-	char wanted[VC_BUILD_ID_HEX] = "";
-	int error;
-
-	if (!path || length * 2 >= sizeof(wanted)) {
-		free(path);
-		return false;
-	}
-	for (size_t i = 0; i < length; i++)
-		snprintf(wanted + 2 * i, 3, "%02x", id[i]);
-	*special |= vc_path_is_special(path);
-	error = vc_file_open(path, VC_FILE_SHARED_DEBUG, &file);
-	free(path);
-	if (error)
-		return false;
-	if (strcmp(file.build_id, wanted) || !sections_are_sound(reader->job->files, &file)) {
-		vc_file_close(&file);
-		return false;
-	}
-	reader->alternate_file = file;
-	return true;
-}
-
-/*
- * The file that dwz moved common parts to (.gnu_debugaltlink). libdw would look for it by itself
- * and open whatever is there, so it is found first, here. False: leave this file alone.
- */
-static bool find_alternate(struct reader *reader)
-{
-	const struct vc_file *file = reader->file;
-	const struct vc_symbols_options *options = reader->job->options;
-	const char *slash = strrchr(file->path, '/'), *name = NULL;
-	const unsigned char *id;
-	const void *bytes;
-	ssize_t length = dwelf_dwarf_gnu_debugaltlink(reader->dwarf, &name, &bytes);
-	char hexadecimal[VC_BUILD_ID_HEX] = "";
-	bool special = false, found = false;
-	int directory = name && name[0] != '/' && slash ? (int)(slash - file->path) + 1 : 0;
-
-	if (length == 0)
-		return true;
-	if (length < 2 || (size_t)length * 2 >= sizeof(hexadecimal))
-		return false;
-	id = bytes;
-	for (ssize_t i = 0; i < length; i++)
-		snprintf(hexadecimal + 2 * i, 3, "%02x", id[i]);
-	for (size_t i = 0; !found && i <= options->debug_dir_count; i++) {
-		bool last = i == options->debug_dir_count;
-		const char *root = last && options->sysroot ? options->sysroot : "";
-
-		found = alternate_fits(reader, vc_path_format("%s%s/.build-id/%.2s/%s.debug", root,
-				       last ? "/usr/lib/debug" : options->debug_dirs[i],
-				       hexadecimal, hexadecimal + 2), id, (size_t)length, &special);
-	}
-	if (!found)
-		found = alternate_fits(reader, vc_path_format("%.*s%s", directory, file->path, name),
-				       id, (size_t)length, &special);
-	if (found)
-		reader->alternate = dwarf_begin_elf(reader->alternate_file.elf, DWARF_C_READ, NULL);
-	if (reader->alternate)
-		dwarf_setalt(reader->dwarf, reader->alternate);
-	else
-		vc_detail_add(reader->job->files, "%s: the shared debug file %s is missing",
-			      file->path, name);
-	return reader->alternate || !special;
-}
-
-static bool open_dwarf(struct reader *reader)
-{
-	const struct vc_file *file = reader->file;
-	struct vc_module_files *files = reader->job->files;
-
-	if (!sections_are_sound(files, file))
-		return false;
-	reader->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-	if (!reader->dwarf) {
-		vc_detail_add(files, "%s: debug information damaged", file->path);
-		return false;
-	}
-	if (!find_alternate(reader))
-		return false;
-	files->debug_read = file;
-	return true;
-}
+/* The whole. */
 
 static void reader_deinit(struct reader *reader)
 {
@@ -707,18 +586,14 @@ static void reader_deinit(struct reader *reader)
 	free(reader->chains);
 	free(reader->selected);
 	free(reader->regions);
-	if (reader->dwarf)
-		dwarf_end(reader->dwarf);
-	if (reader->alternate)
-		dwarf_end(reader->alternate);
-	vc_file_close(&reader->alternate_file);
+	vc_debug_close(&reader->debug);
 }
 
 int vc_dwarf_answer(struct vc_dwarf_job *job)
 {
-	const struct vc_file *file = vc_file_has_debug(&job->files->debug) ? &job->files->debug :
-									     &job->files->module;
-	struct reader reader = {.job = job, .file = file, .alternate_file = {.fd = -1}};
+	const struct vc_file *file =
+		vc_file_has_debug(&job->files->debug) ? &job->files->debug : &job->files->module;
+	struct reader reader = {.job = job, .file = file, .debug.alternate_file.fd = -1};
 	size_t size = 0;
 	int error = 0;
 
@@ -732,10 +607,10 @@ int vc_dwarf_answer(struct vc_dwarf_job *job)
 	reader.selected = calloc(job->count, sizeof(*reader.selected));
 	if (!reader.chains || !reader.selected) {
 		error = VC_E_NO_MEMORY;
-	} else if (open_dwarf(&reader)) {
-		error = remember_regions(&reader, reader.dwarf);
-		if (!error && reader.alternate)
-			error = remember_regions(&reader, reader.alternate);
+	} else if (vc_debug_open(job->options, job->files, file, &reader.debug)) {
+		error = remember_regions(&reader, reader.debug.dwarf);
+		if (!error && reader.debug.alternate)
+			error = remember_regions(&reader, reader.debug.alternate);
 		if (!error)
 			read_units(&reader);
 	}

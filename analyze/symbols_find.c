@@ -159,10 +159,10 @@ static bool file_checksum(int fd, uint32_t *ret)
 struct search {
 	const struct vc_symbols_options *options;
 	struct vc_module_files *files;
-	const char *build_id;  /* of the module; "" unknown */
-	const char *name;      /* last part of its path */
-	char *directory;       /* the rest of it, without sysroot; "" for none */
-	const char *link;      /* .gnu_debuglink, NULL none */
+	const char *build_id; /* of the module; "" unknown */
+	const char *name;     /* last part of its path */
+	char *directory;      /* the rest of it, without sysroot; "" for none */
+	const char *link;     /* .gnu_debuglink, NULL none */
 	uint32_t link_checksum;
 };
 
@@ -212,8 +212,10 @@ refuse:
 
 static int try_build_id(struct search *search, const char *root, const char *directory)
 {
-	return try_debug(search, vc_path_format("%s%s/.build-id/%.2s/%s.debug", root, directory,
-						search->build_id, search->build_id + 2), false);
+	return try_debug(search,
+			 vc_path_format("%s%s/.build-id/%.2s/%s.debug", root, directory,
+					search->build_id, search->build_id + 2),
+			 false);
 }
 
 /* By build-id in every debug directory, then by name there, then where the system keeps them. */
@@ -227,11 +229,14 @@ static int find_by_build_id(struct search *search)
 	for (size_t i = 0; !taken && i < options->debug_dir_count; i++)
 		taken = try_build_id(search, options->debug_dirs[i], "");
 	for (size_t i = 0; !taken && i < options->debug_dir_count && search->name[0]; i++) {
-		taken = try_debug(search, vc_path_format("%s/%s.debug", options->debug_dirs[i],
-							 search->name), false);
+		taken = try_debug(
+			search, vc_path_format("%s/%s.debug", options->debug_dirs[i], search->name),
+			false);
 		if (!taken)
-			taken = try_debug(search, vc_path_format("%s/%s", options->debug_dirs[i],
-								 search->name), false);
+			taken = try_debug(
+				search,
+				vc_path_format("%s/%s", options->debug_dirs[i], search->name),
+				false);
 	}
 	return taken ? taken : try_build_id(search, sysroot(search), SYSTEM_DEBUG);
 }
@@ -245,8 +250,8 @@ static void read_link(struct search *search)
 		return;
 	search->link = dwelf_elf_gnu_debuglink(search->files->module.elf, &checksum);
 	search->link_checksum = checksum;
-	if (search->link && (!search->link[0] || strchr(search->link, '/') ||
-			     strlen(search->link) > NAME_MAX))
+	if (search->link &&
+	    (!search->link[0] || strchr(search->link, '/') || strlen(search->link) > NAME_MAX))
 		search->link = NULL;
 }
 
@@ -264,18 +269,24 @@ static int find_by_link(struct search *search)
 		taken = try_debug(search, vc_path_format("%s%s%s", root, directory, search->link),
 				  true);
 	if (!taken)
-		taken = try_debug(search, vc_path_format("%s%s.debug/%s", root, directory,
-							 search->link), true);
+		taken = try_debug(search,
+				  vc_path_format("%s%s.debug/%s", root, directory, search->link),
+				  true);
 	for (size_t i = 0; !taken && i < options->debug_dir_count; i++) {
-		taken = try_debug(search, vc_path_format("%s/%s", options->debug_dirs[i],
-							 search->link), true);
+		taken = try_debug(search,
+				  vc_path_format("%s/%s", options->debug_dirs[i], search->link),
+				  true);
 		if (!taken)
-			taken = try_debug(search, vc_path_format("%s/%s%s", options->debug_dirs[i],
-								 directory, search->link), true);
+			taken = try_debug(search,
+					  vc_path_format("%s/%s%s", options->debug_dirs[i],
+							 directory, search->link),
+					  true);
 	}
 	if (!taken)
-		taken = try_debug(search, vc_path_format("%s%s/%s%s", root, SYSTEM_DEBUG, directory,
-							 search->link), true);
+		taken = try_debug(
+			search,
+			vc_path_format("%s%s/%s%s", root, SYSTEM_DEBUG, directory, search->link),
+			true);
 	return taken;
 }
 

@@ -3,21 +3,23 @@
  * What the parts of the symbol reader share; nobody else includes it.
  *
  * symbols.c keeps the session and its answers, symbols_find.c opens and verifies files,
- * symbols_table.c reads symbol tables and the index of unwind entries, symbols_dwarf.c reads debug
- * information. One module is open at a time; only answers and their strings outlive it.
+ * symbols_table.c reads symbol tables and the index of unwind entries, symbols_debug.c opens debug
+ * information and symbols_dwarf.c reads it, symbols_store.c keeps texts. One module is open at a
+ * time; only answers and their strings outlive it.
  */
 #ifndef VC_ANALYZE_SYMBOLS_PRIVATE_H
 #define VC_ANALYZE_SYMBOLS_PRIVATE_H
 
+#include <elfutils/libdw.h>
 #include <gelf.h>
 
 #include "analyze/symbols.h"
 
 enum {
 	VC_BUILD_ID_HEX = 2 * 64 + 1, /* longest build-id taken, in hexadecimal, with its end */
-	VC_INLINE_LIMIT = 256,        /* frames at one address */
+	VC_INLINE_LIMIT = 256,	      /* frames at one address */
 	VC_DIE_DEPTH_LIMIT = 256,     /* nesting of scopes */
-	VC_ORIGIN_LIMIT = 16,         /* references followed from a function to its name */
+	VC_ORIGIN_LIMIT = 16,	      /* references followed from a function to its name */
 };
 
 /* Memory that lives as long as the session. */
@@ -43,7 +45,7 @@ struct vc_file {
 /** The files of one module, and what was noticed while they were looked for. */
 struct vc_module_files {
 	struct vc_file module;
-	struct vc_file debug; /* a separate debug file */
+	struct vc_file debug;	    /* a separate debug file */
 	enum vc_module_state state; /* DIFFERS, UNREADABLE, MISSING, or STRIPPED: module is open */
 	bool verified;
 	const struct vc_file *debug_read; /* whose debug information could be opened; NULL none */
@@ -86,7 +88,7 @@ struct vc_table_entry {
 	uint64_t start, end;
 	uint64_t highest_end; /* of this entry and all before it */
 	const char *name;     /* in the ELF file */
-	unsigned rank;        /* global before weak before local */
+	unsigned rank;	      /* global before weak before local */
 };
 
 struct vc_table {
@@ -106,6 +108,21 @@ const struct vc_table_entry *vc_table_find(const struct vc_table *table, uint64_
 bool vc_unwind_start(const struct vc_file *file, uint64_t address, uint64_t *ret);
 
 /* Debug information. */
+
+/** Debug information of one file, open, with what dwz moved out of it. */
+struct vc_debug {
+	Dwarf *dwarf; /* NULL: not open */
+	Dwarf *alternate;
+	struct vc_file alternate_file;
+};
+
+/**
+ * Opens the debug information of a file that vc_file_has_debug, and notes it as read. False: it
+ * cannot be used, which the detail of the files tells.
+ */
+bool vc_debug_open(const struct vc_symbols_options *options, struct vc_module_files *files,
+		   const struct vc_file *file, struct vc_debug *ret);
+void vc_debug_close(struct vc_debug *debug);
 
 /** One address to answer. */
 struct vc_wanted {

@@ -14,9 +14,9 @@ struct chunk {
 
 struct vc_store {
 	struct chunk *chunks;
-	size_t left; /* at the end of the first chunk */
-	size_t size; /* of the first chunk */
-	const char **texts; /* hash table with open addressing */
+	size_t left;			  /* at the end of the first chunk */
+	size_t size;			  /* of the first chunk */
+	const char **texts;		  /* hash table with open addressing */
 	size_t text_count, text_capacity; /* capacity: a power of two */
 };
 

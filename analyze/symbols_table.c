@@ -44,8 +44,7 @@ static bool is_sized_function(const GElf_Sym *symbol)
 	       symbol->st_size > 0 && symbol->st_value + symbol->st_size > symbol->st_value;
 }
 
-static int add_section(struct vc_table *table, Elf *elf, Elf_Scn *section,
-		       const GElf_Shdr *header)
+static int add_section(struct vc_table *table, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count;
@@ -220,7 +219,7 @@ static bool read_encoded(const struct image *image, uint8_t encoding, uint64_t a
 	return true;
 }
 
-/* The encoding of code addresses that a CIE states ("zR" and the like); absptr where it does not. */
+/* The encoding of code addresses that a CIE states ("zR" and the like), or absptr. */
 static bool cie_encoding(const struct image *image, uint64_t address, uint8_t *ret)
 {
 	const unsigned char *cie = image_at(image, address, 32), *end = cie + 32, *at;
@@ -281,8 +280,7 @@ static bool find_header(const struct image *image, uint64_t *address)
 	for (size_t i = 0; i < count && i <= INT32_MAX; i++) {
 		GElf_Phdr header;
 
-		if (gelf_getphdr(image->elf, (int)i, &header) &&
-		    header.p_type == PT_GNU_EH_FRAME) {
+		if (gelf_getphdr(image->elf, (int)i, &header) && header.p_type == PT_GNU_EH_FRAME) {
 			*address = header.p_vaddr;
 			return true;
 		}

@@ -100,8 +100,8 @@ const char *build_id_of(const char *path)
 	char command[PATH_MAX];
 	FILE *output;
 
-	snprintf(command, sizeof(command), "readelf -n '%s' 2>/dev/null | sed -n 's/.*Build ID: //p'",
-		 path);
+	snprintf(command, sizeof(command),
+		 "readelf -n '%s' 2>/dev/null | sed -n 's/.*Build ID: //p'", path);
 	output = popen(command, "r");
 	assert_non_null(output);
 	assert_non_null(fgets(id, sizeof(id), output));

@@ -67,7 +67,8 @@ static void check_cc(const struct variant *variant)
 
 	answer = ask(NULL, "templates", NULL, marked_offset("templates", "hidden"));
 	assert_int_equal(answer.symbol.count, 1);
-	check_frame(&answer, 0, "(anonymous namespace)::helper((anonymous namespace)::hidden const&)",
+	check_frame(&answer, 0,
+		    "(anonymous namespace)::helper((anonymous namespace)::hidden const&)",
 		    "templates.cc", "helper");
 	answer_end(&answer);
 }
@@ -117,7 +118,8 @@ static void test_paths_are_clean(void **state)
 	run("cp '%s' mark.h", source_path("mark.h"));
 	for (int version = 4; version <= 5; version++) {
 		run("cd deep/er && gcc -w -O2 -fPIE -pie -DVC_PIE=1 -gdwarf-%d "
-		    "-o ../../chain .././../chain.c", version);
+		    "-o ../../chain .././../chain.c",
+		    version);
 		run("./chain > chain.marks");
 		answer = ask(NULL, "chain", NULL, marked_offset("chain", "plain"));
 		assert_string_equal(answer.symbol.frames[0].file, VC_TEST_BUILD "/paths/chain.c");
@@ -199,7 +201,8 @@ static void append_reference(char *name, unsigned index)
 	else if (index <= 36)
 		sprintf(name + length, "S%c_", digits[index - 1]);
 	else
-		sprintf(name + length, "S%c%c_", digits[(index - 1) / 36], digits[(index - 1) % 36]);
+		sprintf(name + length, "S%c%c_", digits[(index - 1) / 36],
+			digits[(index - 1) % 36]);
 }
 
 static void test_demangle(void **state)

@@ -28,7 +28,8 @@ static void choose_addresses(const char *program, struct sample *sample)
 	FILE *output;
 
 	snprintf(command, sizeof(command),
-		 "nm -S --defined-only %s | awk 'NF == 4 && $3 ~ /[tTwW]/ {print $1, $2}'", program);
+		 "nm -S --defined-only %s | awk 'NF == 4 && $3 ~ /[tTwW]/ {print $1, $2}'",
+		 program);
 	output = popen(command, "r");
 	assert_non_null(output);
 	sample->count = 0;
@@ -79,8 +80,8 @@ static bool same_frame(const struct vc_source_frame *frame, char *name, char *pl
 	if (!frame->file)
 		return !strcmp(own_name, name) && !strcmp(base, "??");
 	return !strcmp(own_name, name) && line == frame->line &&
-	       !strcmp(base, strrchr(frame->file, '/') ? strrchr(frame->file, '/') + 1 :
-							 frame->file);
+	       !strcmp(base,
+		       strrchr(frame->file, '/') ? strrchr(frame->file, '/') + 1 : frame->file);
 }
 
 /* Reads the other's frames for one address, up to a blank line. */
@@ -117,8 +118,10 @@ static size_t compare(const char *program, const struct sample *sample)
 	}
 	fclose(file);
 	assert_int_equal(vc_symbols_resolve(symbols, NULL, NULL), 0);
-	snprintf(command, sizeof(command), "llvm-symbolizer --inlines --functions=linkage "
-		 "--no-demangle --obj=%s < addresses", program);
+	snprintf(command, sizeof(command),
+		 "llvm-symbolizer --inlines --functions=linkage "
+		 "--no-demangle --obj=%s < addresses",
+		 program);
 	file = popen(command, "r");
 	assert_non_null(file);
 	for (size_t i = 0; i < sample->count; i++) {
@@ -150,8 +153,7 @@ static void test_compare(void **state)
 		choose_addresses("standard", &sample);
 		same = compare("standard", &sample);
 		printf("%s: %zu of %zu addresses as llvm-symbolizer has them, %.2f %%\n",
-		       compilers[i], same, sample.count,
-		       100 * (double)same / (double)sample.count);
+		       compilers[i], same, sample.count, 100 * (double)same / (double)sample.count);
 		assert_true(same * 100 >= sample.count * 98);
 	}
 }

@@ -2,14 +2,19 @@
 /* Where names come from: separate debug files, stripped and foreign files, and none at all. */
 #include "fixture.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define ID_OF_ANOTHER "00112233445566778899aabbccddeeff00112233"
 
 static const char *const debug_dirs[] = {"empty", "symbols"};
-static const struct vc_symbols_options with_dirs = {
-	.debug_dirs = debug_dirs, .debug_dir_count = 2};
+static const struct vc_symbols_options with_dirs = {.debug_dirs = debug_dirs, .debug_dir_count = 2};
 
 /* ./chain without debug information, ./chain.full with; symbols/ and empty/ are empty. */
 static void prepare(const char *directory, const char *flags)
@@ -63,8 +68,7 @@ static void check_place(struct answer *answer, enum vc_module_state state, const
 {
 	char name[64];
 
-	snprintf(name, sizeof(name), "chain+0x%lx",
-		 (unsigned long)marked_offset("chain", "chain"));
+	snprintf(name, sizeof(name), "chain+0x%lx", (unsigned long)marked_offset("chain", "chain"));
 	assert_int_equal(answer->symbol.source, VC_SYMBOL_OFFSET);
 	check_frame(answer, 0, name, NULL, NULL);
 	assert_int_equal(answer->report.state, state);
@@ -256,6 +260,35 @@ static void test_missing(void **state)
 	check_place(&answer, VC_MODULE_UNREADABLE, "");
 }
 
+/* The variable that makes other readers ask a server is set, and nobody calls. */
+static void test_no_network(void **state)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pollfd waiting = {.fd = server, .events = POLLIN};
+	socklen_t length = sizeof(address);
+	struct answer answer;
+	char url[64];
+
+	(void)state;
+	prepare("no_network", "-g");
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(server, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(server, 1), 0);
+	assert_int_equal(getsockname(server, (struct sockaddr *)&address, &length), 0);
+	snprintf(url, sizeof(url), "http://127.0.0.1:%d", ntohs(address.sin_port));
+	assert_int_equal(setenv("DEBUGINFOD_URLS", url, 1), 0);
+	assert_int_equal(setenv("DEBUGINFOD_TIMEOUT", "2", 1), 0);
+	answer = ask_chain(NULL, build_id_of("chain"));
+	check_table(&answer, "");
+	run("rm chain");
+	answer = ask_chain(NULL, build_id_of("chain.full"));
+	check_place(&answer, VC_MODULE_MISSING, "");
+	assert_int_equal(poll(&waiting, 1, 0), 0);
+	assert_int_equal(unsetenv("DEBUGINFOD_URLS"), 0);
+	close(server);
+}
+
 /* A pipe nobody writes to must not be waited for. */
 static void test_special_files(void **state)
 {
@@ -361,17 +394,12 @@ static void test_sysroot(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_by_build_id),
-		cmocka_unit_test(test_by_name),
-		cmocka_unit_test(test_by_link),
-		cmocka_unit_test(test_link_with_build_id),
-		cmocka_unit_test(test_other_build_id),
-		cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_shared_debug_file),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_special_files),
-		cmocka_unit_test(test_stripped),
-		cmocka_unit_test(test_not_nearest),
+		cmocka_unit_test(test_by_build_id),	  cmocka_unit_test(test_by_name),
+		cmocka_unit_test(test_by_link),		  cmocka_unit_test(test_link_with_build_id),
+		cmocka_unit_test(test_other_build_id),	  cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_shared_debug_file), cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_no_network),	  cmocka_unit_test(test_special_files),
+		cmocka_unit_test(test_stripped),	  cmocka_unit_test(test_not_nearest),
 		cmocka_unit_test(test_sysroot),
 	};
 

@@ -97,8 +97,8 @@ static void damage(const struct bytes *whole, const char *path)
 	for (uint64_t i = 0; i < changes; i++) {
 		unsigned char *at = copy + start + random_number(length);
 
-		*at = random_number(2) ? favourites[random_number(sizeof(favourites))] :
-					 (unsigned char)random_number(256);
+		*at = random_number(2) ? favourites[random_number(sizeof(favourites))]
+				       : (unsigned char)random_number(256);
 	}
 	if (random_number(4) == 0)
 		size = random_number(whole->size);
@@ -211,8 +211,10 @@ static bool find_section(const char *name, uint64_t *offset, uint64_t *size)
 	FILE *output;
 	bool found;
 
-	snprintf(command, sizeof(command), "readelf -SW chain | tr -d '[]' | "
-		 "awk '$2 == \"%s\" {print \"0x\" $5, \"0x\" $6}'", name);
+	snprintf(command, sizeof(command),
+		 "readelf -SW chain | tr -d '[]' | "
+		 "awk '$2 == \"%s\" {print \"0x\" $5, \"0x\" $6}'",
+		 name);
 	output = popen(command, "r");
 	assert_non_null(output);
 	found = fscanf(output, "%" SCNi64 " %" SCNi64, (int64_t *)offset, (int64_t *)size) == 2;
@@ -305,6 +307,45 @@ static void test_every_length(void **state)
 	free(whole.data);
 }
 
+/*
+ * Debug information written by hand: 100,000 functions, each with the same list of 100,000 ranges,
+ * in 3 MB. Reading all of it would take many minutes; it is given up, and said.
+ */
+static const char range_bomb[] =
+	"__asm__(\".section .debug_abbrev\\n\"\n"
+	"\".byte 1, 0x11, 1, 0x11, 1, 0x12, 7, 0, 0\\n\" /* unit: low_pc, high_pc */\n"
+	"\".byte 2, 0x2e, 0, 0x55, 0x17, 0, 0, 0\\n\" /* function: ranges */\n"
+	"\".section .debug_info\\n\"\n"
+	"\".long 2f - 1f\\n1: .short 4\\n.long 0\\n.byte 8\\n\"\n"
+	"\".byte 1\\n.quad 0x1000, 0x100000\\n\"\n"
+	"\".rept 100000\\n.byte 2\\n.long 0\\n.endr\\n.byte 0\\n2:\\n\"\n"
+	"\".section .debug_ranges\\n.rept 100000\\n.quad 1, 2\\n.endr\\n.quad 0, 0\\n\"\n"
+	"\".text\");\n"
+	"#include \"mark.h\"\n"
+	"int main(void) { mark(\"bomb\"); AFTER; return 0; }\n";
+
+static void test_range_bomb(void **state)
+{
+	struct answer answer;
+	FILE *source;
+
+	(void)state;
+	enter_directory("range_bomb");
+	source = fopen("bomb.c", "w");
+	assert_non_null(source);
+	assert_true(fputs(range_bomb, source) >= 0);
+	assert_int_equal(fclose(source), 0);
+	run("gcc -w -O1 -fPIE -pie -DVC_PIE=1 -I%s/programs -o bomb bomb.c", VC_TEST_SOURCE);
+	run("./bomb > bomb.marks");
+	alarm(SECONDS_AT_MOST);
+	answer = ask(NULL, "bomb", NULL, marked_offset("bomb", "bomb"));
+	alarm(0);
+	check_frame(&answer, 0, "main", NULL, NULL);
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
+	assert_non_null(strstr(answer.report.detail, "takes too long"));
+	answer_end(&answer);
+}
+
 /* Functions inlined into each other deeper than anybody does. */
 static void test_deep_inlining(void **state)
 {
@@ -337,6 +378,7 @@ int main(void)
 		cmocka_unit_test(test_compression_claims),
 		cmocka_unit_test(test_backward_references),
 		cmocka_unit_test(test_every_length),
+		cmocka_unit_test(test_range_bomb),
 		cmocka_unit_test(test_deep_inlining),
 		cmocka_unit_test(test_mutations),
 	};
