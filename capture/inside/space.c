@@ -26,6 +26,9 @@ static const uint8_t table_order[] = {
 #undef VC_ORDER
 };
 
+/* Chunks that the busiest tables begin with: 636 KiB in all. */
+#define VC_FIRST_ROUNDS 3
+
 /* Chunks a thread goes past that others are busy with, and how long it looks at each. */
 #define VC_TRIES 24
 #define VC_SPINS 300
@@ -581,27 +584,50 @@ static int file_make(const struct vc_store_options *options, int *ret_descriptor
 	return 0;
 }
 
-/* The root and, where there is room for them, the first chunks: one range, one mapping. */
+/* Whether a recording begins with chunk number `round` of a table. */
+static bool is_first(enum vc_recording_table table, unsigned round)
+{
+	if (round == 0)
+		return true;
+	/* What the first steps of a program fill, so that they need not grow it. */
+	return table == VC_REC_RECORDS || table == VC_REC_FREED || table == VC_REC_STACKS ||
+	       table == VC_REC_STRINGS;
+}
+
+static uint64_t first_bytes(unsigned rounds)
+{
+	uint64_t bytes = VC_ROOT_BYTES;
+
+	for (unsigned round = 0; round < rounds; round++)
+		for (size_t i = 0; i < sizeof(table_order); i++) {
+			struct vc_place place = vc_space_chunk(table_order[i], round);
+
+			if (is_first(table_order[i], round))
+				bytes += chunk_bytes(table_order[i], &place);
+		}
+	return bytes;
+}
+
+/*
+ * The root and the first chunks: one range, one mapping. Less of them, down to the root alone, where
+ * the budget or the system does not give that much.
+ */
 static int root_map(int descriptor)
 {
-	uint64_t all = UINT64_MAX, before = 0, bytes = VC_ROOT_BYTES;
-	struct vc_place place;
+	uint64_t all = UINT64_MAX, before = 0, bytes = 0;
+	unsigned rounds = VC_FIRST_ROUNDS;
 	void *address;
-	int result;
+	int result = -EFBIG;
 
-	for (size_t i = 0; i < sizeof(table_order); i++) {
-		place = vc_space_chunk(table_order[i], 0);
-		bytes += chunk_bytes(table_order[i], &place);
-	}
-	if (bytes > space.budget)
-		bytes = VC_ROOT_BYTES;
-	if (bytes > space.budget)
-		return VC_E_LIMIT;
+	while (rounds > 1 && first_bytes(rounds) > space.budget / 8)
+		rounds--;
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
-	result = file_store(descriptor, 0, bytes);
-	if (result < 0 && bytes > VC_ROOT_BYTES) {
-		bytes = VC_ROOT_BYTES;
-		result = file_store(descriptor, 0, bytes);
+	for (;; rounds--) {
+		bytes = first_bytes(rounds);
+		if (bytes <= space.budget)
+			result = file_store(descriptor, 0, bytes);
+		if (result >= 0 || rounds == 0)
+			break;
 	}
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
 	if (result < 0)
@@ -614,6 +640,19 @@ static int root_map(int descriptor)
 	space.first_next = VC_ROOT_BYTES;
 	space.first_end = bytes;
 	return 0;
+}
+
+static void first_chunks(void)
+{
+	unsigned rounds = 1;
+
+	while (rounds < VC_FIRST_ROUNDS && first_bytes(rounds + 1) <= space.first_end)
+		rounds++;
+	for (unsigned round = 0; round < rounds; round++)
+		for (size_t i = 0; i < sizeof(table_order); i++)
+			if (is_first(table_order[i], round))
+				chunk_grow(table_order[i], round, true);
+	space.first_next = space.first_end;
 }
 
 int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
@@ -634,9 +673,7 @@ int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 	/* Units 0 of stacks and strings stand for none. */
 	vc_put(&vc_space_map.root->used[VC_REC_STACKS], vc_word(1));
 	vc_put(&vc_space_map.root->used[VC_REC_STRINGS], vc_word(1));
-	for (size_t i = 0; i < sizeof(table_order); i++)
-		vc_space_grow(table_order[i], true);
-	space.first_next = space.first_end;
+	first_chunks();
 	*ret_descriptor = descriptor;
 	return 0;
 }
