@@ -10,7 +10,6 @@
 /* Rows the encoder judges an encoding by, and the level it compresses them with. */
 #define SAMPLE_ROWS 4096u
 #define SAMPLE_LEVEL 1
-#define KEY_SLOTS (VC_GROUP_ROWS * 2)
 
 struct vc_column_encoder {
 	ZSTD_CCtx *context;
@@ -50,9 +49,14 @@ int vc_column_key_build(const uint64_t *values, uint64_t rows, struct vc_column_
 	struct slot {
 		uint64_t value;
 		uint32_t number_plus_one;
-	} *slots = calloc(KEY_SLOTS, sizeof(*slots));
-	uint64_t seed = 0;
+	} *slots;
+	uint64_t seed = 0, size = 16;
 
+	if (rows > VC_GROUP_ROWS)
+		return VC_E_INVALID;
+	while (size < rows * 2)
+		size *= 2;
+	slots = calloc(size, sizeof(*slots));
 	if (!slots)
 		return VC_E_NO_MEMORY;
 	/* A file cannot choose values that collide when it cannot know the seed. */
@@ -62,10 +66,10 @@ int vc_column_key_build(const uint64_t *values, uint64_t rows, struct vc_column_
 	for (uint64_t row = 0; row < rows; row++) {
 		unsigned __int128 product = (unsigned __int128)(values[row] ^ seed) *
 					    (seed | 0x9e3779b97f4a7c15u);
-		uint64_t at = ((uint64_t)(product >> 64) ^ (uint64_t)product) % KEY_SLOTS;
+		uint64_t at = ((uint64_t)(product >> 64) ^ (uint64_t)product) & (size - 1);
 
 		while (slots[at].number_plus_one && slots[at].value != values[row])
-			at = (at + 1) % KEY_SLOTS;
+			at = (at + 1) & (size - 1);
 		if (!slots[at].number_plus_one) {
 			slots[at].value = values[row];
 			slots[at].number_plus_one = ++ret->distinct;

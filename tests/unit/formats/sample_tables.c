@@ -50,8 +50,57 @@ static uint64_t shaped_value(unsigned shape, uint64_t row, struct sample_numbers
 	}
 }
 
+/* A value that a program could have. */
+static uint64_t plausible_value(const struct vc_tables *tables, unsigned column, uint64_t row,
+				struct sample_numbers *numbers)
+{
+	uint64_t random = sample_next(numbers), rows = tables->rows[VC_TABLE_allocations];
+
+	switch (column) {
+	case VC_COL_process_steps_known:
+	case VC_COL_devices_used_known:
+		return 1;
+	case VC_COL_devices_device:
+		return row;
+	case VC_COL_sites_device:
+	case VC_COL_failures_device:
+		return random % 2;
+	case VC_COL_allocations_birth:
+		return row * 2 + 1;
+	case VC_COL_freed_birth:
+		return row * 2 + 2;
+	case VC_COL_freed_death:
+		return rows * 2 + row * 2 + random % 2;
+	case VC_COL_allocations_device_plus_one:
+	case VC_COL_freed_device_plus_one:
+		return 1 + random % 2;
+	case VC_COL_allocations_flags:
+		return random % 16 ? 0 : 1;
+	case VC_COL_process_number:
+		return rows * 5;
+	default:
+		break;
+	}
+	switch (vc_column_info[column].type) {
+	case VC_TYPE_ADDRESS:
+		return 0x7f0000000000 + (random % (1 << 20) << 9);
+	case VC_TYPE_BYTES:
+		return (random % (1 << 18) << 9);
+	case VC_TYPE_TIME:
+		return 1790000000000000000u + row * 1000000 + random % 3000000;
+	case VC_TYPE_KIND:
+		return 1 + random % 4;
+	case VC_TYPE_STATE:
+		return random % 10 ? VC_STATE_LIVE : 1 + random / 16 % 3;
+	case VC_TYPE_BIRTH:
+		return random % 4 ? 0 : random / 4 % rows * 2 + 1;
+	default:
+		return random % 1000;
+	}
+}
+
 static uint64_t reference(const struct vc_tables *tables, unsigned column, uint64_t row,
-			  struct sample_numbers *numbers)
+			  bool plausible, struct sample_numbers *numbers)
 {
 	uint64_t random = sample_next(numbers);
 
@@ -77,7 +126,8 @@ static uint64_t reference(const struct vc_tables *tables, unsigned column, uint6
 	case VC_COL_failure_sites_site:
 		return random % tables->rows[VC_TABLE_sites];
 	default:
-		return shaped_value(column % 8, row, numbers);
+		return plausible ? plausible_value(tables, column, row, numbers) :
+				   shaped_value(column % 8, row, numbers);
 	}
 }
 
@@ -94,7 +144,7 @@ static void fill_strings(struct vc_tables *tables, uint64_t rows, struct sample_
 	}
 }
 
-void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
+static void fill(struct vc_tables *tables, uint64_t rows, uint64_t start, bool plausible)
 {
 	struct sample_numbers numbers = {start};
 	uint64_t row;
@@ -105,6 +155,8 @@ void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
 	for (unsigned table = 0; table < VC_TABLES; table++) {
 		uint64_t count = table == VC_TABLE_process ? 1 : rows;
 
+		if (plausible && table == VC_TABLE_devices)
+			count = 2;
 		while (table != VC_TABLE_strings && tables->rows[table] < count)
 			must(vc_tables_append(tables, (enum vc_table_index)table, &row));
 	}
@@ -112,7 +164,18 @@ void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
 		for (row = 0; tables->column[column] &&
 			      row < tables->rows[vc_column_info[column].table];
 		     row++)
-			tables->column[column][row] = reference(tables, column, row, &numbers);
+			tables->column[column][row] = reference(tables, column, row, plausible,
+							    &numbers);
+}
+
+void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
+{
+	fill(tables, rows, start, false);
+}
+
+void sample_tables_fill_plausible(struct vc_tables *tables, uint64_t rows, uint64_t start)
+{
+	fill(tables, rows, start, true);
 }
 
 static bool texts_equal(const struct vc_tables *one, const struct vc_tables *other)

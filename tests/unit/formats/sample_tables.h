@@ -23,6 +23,9 @@ uint64_t sample_next(struct sample_numbers *numbers);
  */
 void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start);
 
+/** The same with values that a program could have: sums do not overflow, two devices. */
+void sample_tables_fill_plausible(struct vc_tables *tables, uint64_t rows, uint64_t start);
+
 /** Whether two sets of tables are equal; says the first difference on stderr. */
 bool sample_tables_equal(const struct vc_tables *one, const struct vc_tables *other);
 
