@@ -197,7 +197,8 @@ static struct result measure(const char *folder, uint64_t rows)
 	must(vc_tables_init(&tables), "tables");
 	fill_code(&tables);
 	fill_allocations(&tables, rows);
-	snprintf(path, sizeof(path), "%s/bench.%d.%" PRIu64 ".vramcore", folder, (int)getpid(), rows);
+	snprintf(path, sizeof(path), "%s/bench.%d.%" PRIu64 ".vramcore", folder, (int)getpid(),
+		 rows);
 	start = seconds();
 	must(vc_snapshot_write(path, &tables, NULL), path);
 	result.write = seconds() - start;

@@ -118,7 +118,8 @@ static enum vc_encoding choose(unsigned shape, size_t *bytes)
 	enum vc_encoding encoding;
 
 	make_values(shape, VC_GROUP_ROWS, &numbers);
-	assert_int_equal(vc_column_encode(encoder, values, VC_GROUP_ROWS, NULL, 0, &buffer, &encoding),
+	assert_int_equal(vc_column_encode(encoder, values, VC_GROUP_ROWS, NULL, 0, &buffer,
+					  &encoding),
 			 0);
 	decode_all(&buffer, encoding, VC_GROUP_ROWS);
 	*bytes = buffer.length;
@@ -155,7 +156,8 @@ static void keys_pay(void **state)
 	assert_int_equal(key.distinct, 500);
 	for (uint64_t row = 0; row < VC_GROUP_ROWS; row++)
 		values[row] = values[row] * 0x9e3779b97f4a7c15u;
-	assert_int_equal(vc_column_encode(encoder, values, VC_GROUP_ROWS, &key, 18, &buffer, &encoding),
+	assert_int_equal(vc_column_encode(encoder, values, VC_GROUP_ROWS, &key, 18, &buffer,
+					  &encoding),
 			 0);
 	assert_int_equal(encoding, VC_ENCODING_KEYED_PLANES);
 	decode_all(&buffer, encoding, VC_GROUP_ROWS);
@@ -223,7 +225,8 @@ static void hostile_bytes(void **state)
 		if (length && round % 2)
 			bytes[0] %= 10;
 		vc_cursor_init(&cursor, bytes, length, 0);
-		good += !vc_column_decode(&cursor, round % 10, sample_next(&numbers) % 64, &key, decoded);
+		good += !vc_column_decode(&cursor, round % 10, sample_next(&numbers) % 64, &key,
+					  decoded);
 		vc_cursor_init(&cursor, bytes, length, 0);
 		good += !vc_column_decode_text(&cursor, sample_next(&numbers) % 8, decoded, &text);
 		free(bytes);
@@ -244,9 +247,8 @@ static void refusals(void **state)
 	for (uint64_t rows = 0; rows < 5; rows++) { /* data left over, or too little of it */
 		vc_cursor_init(&cursor, one, sizeof(one), 0);
 		if (rows != 2)
-			assert_int_not_equal(vc_column_decode(&cursor, VC_ENCODING_FIXED, rows, NULL,
-							      decoded),
-					     0);
+			assert_true(vc_column_decode(&cursor, VC_ENCODING_FIXED, rows, NULL,
+						     decoded) < 0);
 	}
 	for (unsigned at = 0; at < 8; at++) { /* width, shift, key column, reserved bytes */
 		memcpy(changed, one, sizeof(one));
@@ -261,7 +263,8 @@ static void refusals(void **state)
 	vc_cursor_init(&cursor, one, sizeof(one), 0);
 	assert_int_equal(vc_column_decode(&cursor, 99, 2, NULL, decoded), VC_E_CORRUPT);
 	vc_cursor_init(&cursor, one, sizeof(one), 0);
-	assert_int_equal(vc_column_decode(&cursor, VC_ENCODING_FIXED, VC_GROUP_ROWS + 1, NULL, decoded),
+	assert_int_equal(vc_column_decode(&cursor, VC_ENCODING_FIXED, VC_GROUP_ROWS + 1, NULL,
+					  decoded),
 			 VC_E_CORRUPT);
 }
 

@@ -48,6 +48,15 @@ static int stop(void **state)
 	return 0;
 }
 
+/* Damaged bytes of which something can be shown; *faults is cleared first. */
+static void read_bytes(const uint8_t *bytes, size_t length,
+		       const struct vc_snapshot_options *options, struct vc_tables *ret,
+		       struct vc_faults *faults)
+{
+	memset(faults, 0, sizeof(*faults));
+	assert_int_equal(vc_snapshot_read_memory(bytes, length, options, ret, faults), 0);
+}
+
 static void golden_is_read_as_ever(void **state)
 {
 	size_t dump_length, length;
@@ -97,7 +106,8 @@ static void assert_whole(const struct vc_tables *read, int table)
 	     read->rows[VC_TABLE_sites] != expected.rows[VC_TABLE_sites]))
 		return;
 	assert_int_equal(read->rows[table], expected.rows[table]);
-	for (unsigned i = vc_table_info[table].first; i < vc_table_end((enum vc_table_index)table); i++) {
+	for (unsigned i = vc_table_info[table].first;
+	     i < vc_table_end((enum vc_table_index)table); i++) {
 		const uint64_t *have = read->column[i], *want = expected.column[i];
 
 		if (!want)
@@ -206,7 +216,8 @@ static void make_large(void)
 	assert_int_equal(vc_snapshot_write(path, &large, NULL), 0);
 	large_bytes = file_bytes(path, &large_length);
 	remove(path);
-	assert_int_equal(vc_container_front_parse(large_bytes, large_length, &large_front, &faults), 0);
+	assert_int_equal(vc_container_front_parse(large_bytes, large_length, &large_front, &faults),
+			 0);
 	assert_int_equal(faults.count, 0);
 }
 
@@ -239,9 +250,8 @@ static void groups_around_a_broken_one(void **state)
 	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		size_t at = frame_offset(".vramcore.stacks", 1) + places[i];
 
-		memset(&faults, 0, sizeof(faults));
 		large_bytes[at] ^= 0x08;
-		assert_int_equal(vc_snapshot_read_memory(large_bytes, large_length, NULL, &read, &faults), 0);
+		read_bytes(large_bytes, large_length, NULL, &read, &faults);
 		large_bytes[at] ^= 0x08;
 		assert_true(faults.count >= 1);
 		assert_string_equal(faults.kept[0].section, ".vramcore.stacks");
@@ -256,9 +266,8 @@ static void groups_around_a_broken_one(void **state)
 		vc_tables_deinit(&read);
 		/* Nothing refers to rows of allocations by number: they close up. */
 		at = frame_offset(".vramcore.allocations", 1) + places[i];
-		memset(&faults, 0, sizeof(faults));
 		large_bytes[at] ^= 0x08;
-		assert_int_equal(vc_snapshot_read_memory(large_bytes, large_length, NULL, &read, &faults), 0);
+		read_bytes(large_bytes, large_length, NULL, &read, &faults);
 		large_bytes[at] ^= 0x08;
 		assert_int_equal(faults.count, 1);
 		assert_int_equal(read.rows[VC_TABLE_allocations], 2 * VC_GROUP_ROWS);
@@ -267,8 +276,7 @@ static void groups_around_a_broken_one(void **state)
 		vc_tables_deinit(&read);
 	}
 	/* Cut in the last group: two groups, and the place of the cut. */
-	memset(&faults, 0, sizeof(faults));
-	assert_int_equal(vc_snapshot_read_memory(large_bytes, large_length - 1, NULL, &read, &faults), 0);
+	read_bytes(large_bytes, large_length - 1, NULL, &read, &faults);
 	assert_int_equal(faults.kept[0].error, VC_E_TRUNCATED);
 	assert_int_equal(faults.kept[0].offset, large_length - 1);
 	vc_tables_deinit(&read);
@@ -347,7 +355,8 @@ static void hostile_groups(void **state)
 			if (round % 16 == 0)
 				used = sample_next(&numbers) % length;
 			seal((enum vc_table_index)table, group, used, front.section[i].rows, &file);
-			if (!vc_snapshot_read_memory(file.bytes, file.length, NULL, &read, &faults)) {
+			if (!vc_snapshot_read_memory(file.bytes, file.length, NULL, &read,
+						     &faults)) {
 				assert_int_equal(vc_tables_check(&read, NULL), 0);
 				shown += read.rows[table] > 0;
 				vc_tables_deinit(&read);
@@ -478,7 +487,7 @@ static void much_from_little(void **state)
 	assert_non_null(zeroes);
 	seal(VC_TABLE_threads, zeroes, 60 << 20, 1, &file);
 	assert_true(file.length < 20000);
-	assert_int_equal(vc_snapshot_read_memory(file.bytes, file.length, &options, &read, &faults), 0);
+	read_bytes(file.bytes, file.length, &options, &read, &faults);
 	assert_int_equal(faults.kept[0].error, VC_E_LIMIT);
 	assert_string_equal(faults.kept[0].section, ".vramcore.threads");
 	vc_tables_deinit(&read);
@@ -505,7 +514,8 @@ static void newer_version(void **state)
 	memset(note + 16, 0, 8);
 	hash = XXH64(bytes, front.front_bytes, 0);
 	memcpy(note + 16, &hash, 8);
-	assert_int_equal(vc_snapshot_read_memory(bytes, golden_length, NULL, &read, &faults), VC_E_TOO_NEW);
+	assert_int_equal(vc_snapshot_read_memory(bytes, golden_length, NULL, &read, &faults),
+			 VC_E_TOO_NEW);
 	assert_int_equal(faults.count, 1);
 	assert_int_equal(faults.kept[0].offset, note - bytes);
 	free(bytes);
