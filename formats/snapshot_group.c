@@ -46,12 +46,7 @@ int vc_group_reader_init(struct vc_group_reader *reader, struct vc_tables *table
 	reader->rows_max = rows_max;
 	reader->bytes_left = bytes_max;
 	reader->key = malloc(sizeof(*reader->key));
-	reader->scratch = malloc(sizeof(uint64_t) * VC_GROUP_ROWS * SCRATCH_COLUMNS);
-	if (!reader->key || !reader->scratch) {
-		vc_group_reader_deinit(reader);
-		return VC_E_NO_MEMORY;
-	}
-	return 0;
+	return reader->key ? 0 : VC_E_NO_MEMORY;
 }
 
 void vc_group_reader_deinit(struct vc_group_reader *reader)
@@ -167,6 +162,20 @@ static int link_key(struct group *group, struct entry *entry)
 	return 0;
 }
 
+/* Room for a key column that nobody asked for. Few readers need it. */
+static uint64_t *scratch_column(struct group *group)
+{
+	struct vc_group_reader *reader = group->reader;
+
+	if (group->scratch_used == SCRATCH_COLUMNS)
+		return NULL;
+	if (!reader->scratch)
+		reader->scratch = malloc(sizeof(uint64_t) * VC_GROUP_ROWS * SCRATCH_COLUMNS);
+	if (!reader->scratch)
+		return NULL;
+	return reader->scratch + (size_t)VC_GROUP_ROWS * group->scratch_used++;
+}
+
 static int decode_entry(struct group *group, struct entry *entry)
 {
 	struct vc_tables *tables = group->reader->tables;
@@ -177,9 +186,9 @@ static int decode_entry(struct group *group, struct entry *entry)
 	if (values) {
 		values += tables->rows[group->table];
 	} else {
-		if (group->scratch_used == SCRATCH_COLUMNS)
+		values = scratch_column(group);
+		if (!values)
 			return VC_E_LIMIT;
-		values = group->reader->scratch + (size_t)VC_GROUP_ROWS * group->scratch_used++;
 	}
 	if (entry->key && group->key_built != entry->key) {
 		error = vc_column_key_build(entry->key->values, group->rows, group->reader->key);
@@ -232,8 +241,8 @@ static void clear_missing(struct group *group)
 static int read_text(struct group *group)
 {
 	struct entry *entry = *known_entry(group, VC_COL_strings_text);
-	uint64_t *lengths = group->reader->scratch;
 	struct vc_cursor cursor;
+	uint64_t *lengths;
 	const char *bytes;
 	int error;
 
@@ -241,12 +250,16 @@ static int read_text(struct group *group)
 		return VC_E_CORRUPT;
 	if (group->reader->bytes_left < entry->length + group->rows)
 		return VC_E_LIMIT;
+	lengths = malloc((group->rows + 1) * sizeof(*lengths));
+	if (!lengths)
+		return VC_E_NO_MEMORY;
 	entry_cursor(group, entry, &cursor);
 	error = vc_column_decode_text(&cursor, group->rows, lengths, &bytes);
 	if (!error)
 		error = vc_tables_load_strings(group->reader->tables, lengths, group->rows, bytes);
 	if (!error)
 		group->reader->bytes_left -= entry->length + group->rows;
+	free(lengths);
 	return error;
 }
 
