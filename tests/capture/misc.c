@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -376,6 +378,109 @@ static void facts(void)
 		CHECK(seen[k]);
 }
 
+/* ---- what the program can see of itself ---- */
+
+static int descriptors(void)
+{
+	int count = 0;
+
+	for (int i = 0; i < 4096; i++)
+		count += fcntl(i, F_GETFD) >= 0;
+	return count;
+}
+
+static uint64_t dispositions(void)
+{
+	struct sigaction action;
+	uint64_t sum = 0;
+
+	for (int i = 1; i < 65; i++)
+		if (!sigaction(i, NULL, &action))
+			sum = sum * 31 + (uintptr_t)action.sa_handler + (uint64_t)action.sa_flags;
+	return sum;
+}
+
+static uint64_t variables(void)
+{
+	uint64_t sum = 0;
+
+	for (char **entry = environ; *entry; entry++)
+		for (char *at = *entry; *at; at++)
+			sum = sum * 31 + (unsigned char)*at;
+	return sum;
+}
+
+static void unchanged(void)
+{
+	int open_before, open_after;
+	uint64_t signals = dispositions(), environment = variables();
+	sigset_t before, after;
+	vc_cu_context context;
+	vc_cu_pointer pointer;
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	CHECK(!cu.cuInit(0)); /* the driver may open what it likes */
+	open_before = descriptors();
+	sigprocmask(SIG_SETMASK, NULL, &before);
+	dlsym(RTLD_DEFAULT, "no_such_function");
+	CHECK(!cu.cuCtxCreate_v2(&context, 0, 0));
+	/* What the program had failed at before is still what it hears. */
+	CHECK(dlerror() && !dlerror());
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 1000));
+	CHECK(!cu.cuMemFree_v2(pointer));
+	open_after = descriptors();
+	sigprocmask(SIG_SETMASK, NULL, &after);
+	CHECK(open_after == open_before);
+	CHECK(signals == dispositions());
+	CHECK(environment == variables());
+	CHECK(!memcmp(&before, &after, sizeof(before)));
+	CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+	CHECK(tasks() == 2);
+}
+
+/* Reports from a signal handler that interrupts the recorder at any instruction. */
+static char handled[64], plain[64];
+static volatile int handler_runs;
+
+static void on_timer(int number)
+{
+	int saved = errno;
+
+	(void)number;
+	vramcore_block(&handled[handler_runs % 64], 10, NULL);
+	vramcore_block_free(&handled[handler_runs % 64]);
+	handler_runs++;
+	errno = saved;
+}
+
+static void handlers(void)
+{
+	struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 97}, {0, 97}}, never = {{0, 0}, {0, 0}};
+	uint64_t rounds = 0;
+
+	CHECK(vramcore_start() == 1);
+	CHECK(!sigaction(SIGALRM, &action, NULL));
+	setitimer(ITIMER_REAL, &every, NULL);
+	while (handler_runs < 5000) {
+		vramcore_block(&plain[rounds % 64], 20, NULL);
+		vramcore_block_free(&plain[rounds % 64]);
+		rounds++;
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	if (!open_own())
+		return;
+	CHECK(test_counter(&recording, VC_COUNTER_ALLOCATIONS_SEEN) ==
+	      rounds + (uint64_t)handler_runs);
+	CHECK(test_counter(&recording, VC_COUNTER_FREES_SEEN) == rounds + (uint64_t)handler_runs);
+	CHECK(test_counter(&recording, VC_COUNTER_BLOCKS_UNKNOWN) == 0);
+	for (int i = 0; i < 64; i++) {
+		CHECK(!test_record(&recording, VC_KIND_BLOCK, (uintptr_t)&handled[i]));
+		CHECK(!test_record(&recording, VC_KIND_BLOCK, (uintptr_t)&plain[i]));
+	}
+}
+
 /* ---- cost ---- */
 
 static volatile uint64_t heap_calls, system_calls;
@@ -555,7 +660,7 @@ static const struct {
 	{"nothing", nothing}, {"stranger", stranger}, {"init-only", init_only}, {"forks", forks},
 	{"fails", fails}, {"context-fails", context_fails}, {"api", api}, {"phases", phases},
 	{"facts", facts}, {"quiet", quiet}, {"threads", threads}, {"together", together},
-	{"unseen", unseen},
+	{"unseen", unseen}, {"unchanged", unchanged}, {"handlers", handlers},
 };
 
 int main(int argc, char **argv)
