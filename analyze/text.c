@@ -348,6 +348,8 @@ int vc_text_parse_bytes(const char *string, uint64_t *ret)
 	if (*string < '0' || *string > '9')
 		return VC_E_INVALID;
 	value = strtod(string, &end);
+	if (end != string + strspn(string, "0123456789."))
+		return VC_E_INVALID; /* hexadecimal, exponents */
 	while (*end == ' ')
 		end++;
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {

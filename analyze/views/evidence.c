@@ -88,7 +88,8 @@ static void add_counter(struct work *work, unsigned file, uint64_t row)
 		add_item(work, file, key, value, VC_EFFECT_BYTES, &text);
 		return;
 	}
-	if (!value || !strcmp(key, "records_lost_bytes"))
+	/* each of those is said by itself */
+	if (!value || !strcmp(key, "records_lost_bytes") || !strcmp(key, "source_faults"))
 		return;
 	if (!strcmp(key, "records_lost")) {
 		lost_text(tables, value, &text);
