@@ -232,7 +232,7 @@ void vc_before_FREE(struct vc_call *call)
 	if (vc_call_enter(call, false) && call->address) {
 		vc_call_stack(call);
 		if (vc_store_find(call->address, call->kinds, &claim))
-			vc_claims_add(&call->claims, &claim);
+			vc_claims_add(call->claims, &claim);
 	}
 	vc_call_leave(call);
 }
@@ -248,13 +248,13 @@ void vc_after_FREE(struct vc_call *call, vc_cu_result result)
 	}
 	if (result == VC_CU_SUCCESS) {
 		vc_call_death(call, &death);
-		if (!call->claims.count && call->address)
+		if (!call->claims->count && call->address)
 			vc_store_count(VC_COUNTER_FREES_UNKNOWN);
-		vc_claims_commit(&call->claims, &death);
+		vc_claims_commit(call->claims, &death);
 	} else {
 		if (result == VC_CU_DEINITIALIZED)
 			vc_store_count(VC_COUNTER_DEINITIALIZED);
-		vc_claims_undo(&call->claims);
+		vc_claims_undo(call->claims);
 	}
 	vc_call_leave(call);
 }

@@ -134,7 +134,7 @@ static bool claim_owned(const struct vc_claim *claim, void *argument)
 /* The context's own record is among them: it carries its own value. */
 static void claim_context(struct vc_call *call, uint64_t context)
 {
-	struct context_search search = {.claims = &call->claims, .context = context};
+	struct context_search search = {.claims = call->claims, .context = context};
 
 	if (!context)
 		return;
@@ -150,11 +150,11 @@ static void context_ends(struct vc_call *call, vc_cu_result result)
 	if (vc_store_ready()) {
 		if (result == VC_CU_SUCCESS) {
 			vc_call_death(call, &death);
-			vc_claims_commit(&call->claims, &death);
+			vc_claims_commit(call->claims, &death);
 		} else {
 			if (result == VC_CU_DEINITIALIZED)
 				vc_store_count(VC_COUNTER_DEINITIALIZED);
-			vc_claims_undo(&call->claims);
+			vc_claims_undo(call->claims);
 		}
 	}
 	if (result == VC_CU_SUCCESS && vc_thread_local.context == call->address)

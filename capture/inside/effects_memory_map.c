@@ -47,7 +47,7 @@ static bool drop_reference(struct vc_call *call, struct vc_claim *handle)
 	if (left == VC_NO_RECORD)
 		return false;
 	if (left == 0)
-		vc_claims_add(&call->claims, handle);
+		vc_claims_add(call->claims, handle);
 	return true;
 }
 
@@ -76,11 +76,11 @@ void vc_after_HANDLE_RELEASE(struct vc_call *call, vc_cu_result result)
 			vc_call_death(call, &death);
 			if (!call->parent)
 				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
-			vc_claims_commit(&call->claims, &death);
+			vc_claims_commit(call->claims, &death);
 		} else {
 			if (result == VC_CU_DEINITIALIZED)
 				vc_store_count(VC_COUNTER_DEINITIALIZED);
-			vc_claims_undo(&call->claims);
+			vc_claims_undo(call->claims);
 			if (call->parent && find_handle(call->address, call->parent, &handle))
 				vc_store_reference_found(&handle, 1);
 		}
@@ -172,7 +172,7 @@ void vc_before_UNMAP(struct vc_call *call)
 		vc_call_stack(call);
 		while (address < end &&
 		       vc_store_find(address, VC_KINDS(VC_KIND_MAPPING), &mapping) &&
-		       mapping.copy.size && vc_claims_add(&call->claims, &mapping))
+		       mapping.copy.size && vc_claims_add(call->claims, &mapping))
 			address += mapping.copy.size;
 	}
 	vc_call_leave(call);
@@ -196,15 +196,15 @@ void vc_after_UNMAP(struct vc_call *call, vc_cu_result result)
 	if (vc_store_ready()) {
 		vc_call_death(call, &death);
 		if (result == VC_CU_SUCCESS) {
-			if (!call->claims.count)
+			if (!call->claims->count)
 				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
-			for (uint32_t i = 0; i < call->claims.count; i++)
-				unmap_handle(&vc_claims_at(&call->claims, i)->copy, &death);
-			vc_claims_commit(&call->claims, &death);
+			for (uint32_t i = 0; i < call->claims->count; i++)
+				unmap_handle(&vc_claims_at(call->claims, i)->copy, &death);
+			vc_claims_commit(call->claims, &death);
 		} else {
 			if (result == VC_CU_DEINITIALIZED)
 				vc_store_count(VC_COUNTER_DEINITIALIZED);
-			vc_claims_undo(&call->claims);
+			vc_claims_undo(call->claims);
 		}
 	}
 	vc_call_leave(call);

@@ -17,7 +17,9 @@
 	VC_EXPORT vc_cu_result symbol parameters;                                                  \
 	vc_cu_result symbol parameters                                                             \
 	{                                                                                          \
-		struct vc_call call = {.row = VC_ROW_##symbol, ##__VA_ARGS__};                     \
+		struct vc_claims claims;                                                           \
+		struct vc_call call = {                                                            \
+			.row = VC_ROW_##symbol, .claims = &claims, ##__VA_ARGS__};                 \
 		vc_cu_result result;                                                               \
 		vc_cu_result(*real) parameters;                                                    \
                                                                                                    \
@@ -27,6 +29,7 @@
 			if (!real)                                                                 \
 				return result;                                                     \
 		}                                                                                  \
+		claims.count = claims.capacity = 0;                                                \
 		VC_REGISTERS_OF_CALLER(&call.registers);                                           \
 		vc_before_##effect(&call);                                                         \
 		result = real arguments;                                                           \
