@@ -140,7 +140,10 @@ static void receive(struct vc_supervisor *supervisor)
 		if (!extra || extra->cmsg_type != SCM_RIGHTS)
 			continue;
 		memcpy(&descriptor, CMSG_DATA(extra), sizeof(descriptor));
-		add(supervisor, descriptor, "");
+		if (message.file[0])
+			close(descriptor); /* it has a name: the folder shows it */
+		else
+			add(supervisor, descriptor, "");
 	}
 }
 
