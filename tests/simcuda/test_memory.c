@@ -52,19 +52,24 @@ static void figures_at_the_limit(void **state)
 /* Holes of a full device are found again, whatever was looked for in vain before. */
 static void holes_are_found(void **state)
 {
-	CUdeviceptr addresses[960], more;
+	/* 300 slots of 4096: 13 to a slab, with 196 over; 480 slabs. */
+	const size_t slots = 512, room = 13 * 480;
+	static CUdeviceptr addresses[13 * 480 + 1];
+	CUdeviceptr more;
 
 	(void)state;
-	assert_int_equal(fill(addresses, 960, MIB - 1), 960);
-	assert_result(cuMemAlloc_v2(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
-	for (int round = 0; round < 3; round++) {
-		for (int i = round; i < 960; i += 7)
-			assert_success(cuMemFree_v2(addresses[i]));
-		for (int i = round; i < 960; i += 7)
-			assert_success(cuMemAlloc_v2(&addresses[i], MIB - 1));
-		assert_result(cuMemAlloc_v2(&more, 1), CUDA_ERROR_OUT_OF_MEMORY);
-	}
-	for (int i = 0; i < 960; i++)
+	assert_int_equal(fill(addresses, room + 1, 300 * slots), room);
+	assert_success(cuMemFree_v2(addresses[0]));
+	assert_success(cuMemFree_v2(addresses[2]));
+	assert_result(cuMemAlloc_v2(&more, 301 * slots), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_success(cuMemFree_v2(addresses[1]));
+	assert_result(cuMemAlloc_v2(&more, 901 * slots), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_success(cuMemAlloc_v2(&more, 900 * slots));
+	assert_result(cuMemAlloc_v2(&addresses[0], 300 * slots), CUDA_ERROR_OUT_OF_MEMORY);
+	assert_success(cuMemAlloc_v2(&addresses[0], 196 * slots)); /* what is over in a slab */
+	assert_success(cuMemFree_v2(addresses[0]));
+	assert_success(cuMemFree_v2(more));
+	for (size_t i = 3; i < room; i++)
 		assert_success(cuMemFree_v2(addresses[i]));
 	assert_int_equal(unused_memory(), LEFT);
 }
