@@ -12,9 +12,6 @@
 #include "sim.h"
 
 #define WORDS (SIM_SLAB_SLOTS / 64)
-#define ALL_KINDS                                                                                  \
-	(1u << SIM_ROW_LINEAR | 1u << SIM_ROW_PITCHED | 1u << SIM_ROW_MANAGED | 1u << SIM_ROW_ASYNC)
-
 struct sim_slab {
 	uint64_t base;
 	struct sim_heap *heap;
@@ -533,9 +530,12 @@ static void destroy_owned(uint64_t address, uint64_t context)
 {
 	struct sim_range range;
 
-	if (address && sim_range_find(address, &range) && range.context == context &&
-	    (ALL_KINDS & 1u << range.kind))
+	if (!address || !sim_range_find(address, &range) || range.context != context)
+		return;
+	if (SIM_FREEABLE & 1u << range.kind)
 		sim_free_device(range.base);
+	else if (range.kind == SIM_ROW_IPC)
+		sim_range_destroy(range.base, 1u << SIM_ROW_IPC, &range);
 }
 
 static void destroy_granule(struct sim_granule *granule, uint64_t address, uint64_t context)

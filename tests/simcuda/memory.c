@@ -120,14 +120,12 @@ static CUresult allocate_managed(struct sim_object *context, CUdeviceptr *ret, s
 
 CUresult sim_free_device(uint64_t address)
 {
-	const uint32_t kinds = 1u << SIM_ROW_LINEAR | 1u << SIM_ROW_PITCHED | 1u << SIM_ROW_MANAGED |
-			       1u << SIM_ROW_ASYNC;
 	struct sim_range gone;
 	CUresult result;
 
 	if (!address)
 		return CUDA_SUCCESS;
-	result = sim_range_destroy(address, kinds, &gone);
+	result = sim_range_destroy(address, SIM_FREEABLE, &gone);
 	if (result == CUDA_SUCCESS && gone.kind == SIM_ROW_ASYNC)
 		sim_pool_credit(gone.pool, gone.requested);
 	return result;

@@ -52,7 +52,7 @@ CUresult sim_pool_start(int device)
 	return CUDA_SUCCESS;
 }
 
-static struct sim_object *find_pool(CUmemoryPool pool)
+struct sim_object *sim_pool_find(CUmemoryPool pool)
 {
 	struct sim_object *object = sim_object_find(SIM_POOL, (uint64_t)pool);
 
@@ -148,7 +148,7 @@ static CUresult allocate(struct sim_object *context, struct sim_object *pool, CU
 	uint64_t cost = round_up(size, SIM_SLOT);
 	CUresult result;
 
-	if (!ret || !size || !pool)
+	if (!ret || !size || !pool || pool->pool.imported)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (cost < size || !debit(pool, cost))
 		return CUDA_ERROR_OUT_OF_MEMORY;
@@ -166,9 +166,12 @@ static CUresult allocate_current(struct sim_object *context, CUdeviceptr *ret, s
 				 CUstream stream)
 {
 	CUresult result = sim_stream_check(stream);
+	struct sim_object *graph = sim_capturing(stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (graph)
+		return sim_graph_allocate(context, graph, size, ret);
 	return allocate(context, atomic_load(&sim_devices[context->device].pool), ret, size);
 }
 
@@ -176,20 +179,38 @@ static CUresult allocate_from(struct sim_object *context, CUdeviceptr *ret, size
 			      CUmemoryPool pool, CUstream stream)
 {
 	CUresult result = sim_stream_check(stream);
-	struct sim_object *object = find_pool(pool);
+	struct sim_object *object = sim_pool_find(pool);
+	struct sim_object *graph = sim_capturing(stream);
 
 	if (result != CUDA_SUCCESS)
 		return result;
 	if (!object)
 		return CUDA_ERROR_INVALID_HANDLE;
+	if (graph)
+		return sim_graph_allocate(context, graph, size, ret);
 	return allocate(context, object, ret, size);
 }
 
 static CUresult free_async(CUdeviceptr address, CUstream stream)
 {
 	CUresult result = sim_stream_check(stream);
+	struct sim_object *graph = sim_capturing(stream);
 
-	return result != CUDA_SUCCESS ? result : sim_free_device(address);
+	if (result != CUDA_SUCCESS)
+		return result;
+	return graph ? sim_graph_free(graph, address) : sim_free_device(address);
+}
+
+CUresult sim_pool_import(int device, CUmemoryPool *ret)
+{
+	struct sim_object *pool = make_pool(device, 0);
+
+	if (!pool)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pool->pool.imported = true;
+	pool->row = sim_judge_add(SIM_ROW_POOL, sim_object_handle(pool), 0, device, 0);
+	*ret = (CUmemoryPool)sim_object_handle(pool);
+	return CUDA_SUCCESS;
 }
 
 static CUresult create(CUmemoryPool *ret, const CUmemPoolProps *properties)
@@ -215,7 +236,7 @@ static CUresult destroy(CUmemoryPool handle)
 	struct sim_object *pool;
 
 	pthread_mutex_lock(&pool_lock);
-	pool = find_pool(handle);
+	pool = sim_pool_find(handle);
 	if (!pool || pool->pool.standing) {
 		pthread_mutex_unlock(&pool_lock);
 		return pool ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
@@ -234,7 +255,7 @@ static CUresult destroy(CUmemoryPool handle)
 
 static CUresult trim_to(CUmemoryPool handle, size_t keep)
 {
-	struct sim_object *pool = find_pool(handle);
+	struct sim_object *pool = sim_pool_find(handle);
 
 	if (!pool)
 		return CUDA_ERROR_INVALID_HANDLE;
@@ -246,7 +267,7 @@ static CUresult trim_to(CUmemoryPool handle, size_t keep)
 
 static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute which, void *value, bool set)
 {
-	struct sim_object *pool = find_pool(handle);
+	struct sim_object *pool = sim_pool_find(handle);
 	cuuint64_t *number = value;
 	CUresult result = CUDA_SUCCESS;
 
@@ -303,7 +324,7 @@ static CUresult attribute(CUmemoryPool handle, CUmemPool_attribute which, void *
 
 static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *access, size_t count)
 {
-	if (!find_pool(handle))
+	if (!sim_pool_find(handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (count && !access)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -317,7 +338,7 @@ static CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc *access, s
 static CUresult get_access(CUmemAccess_flags *flags, CUmemoryPool handle,
 			   const CUmemLocation *location)
 {
-	if (!find_pool(handle))
+	if (!sim_pool_find(handle))
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
 	    !sim_device_valid(location->id))
@@ -341,7 +362,7 @@ static CUresult device_pool(CUmemoryPool *ret, CUdevice device, bool standing)
 
 static CUresult set_device_pool(CUdevice device, CUmemoryPool handle)
 {
-	struct sim_object *pool = find_pool(handle);
+	struct sim_object *pool = sim_pool_find(handle);
 
 	if (!sim_device_valid(device))
 		return CUDA_ERROR_INVALID_DEVICE;

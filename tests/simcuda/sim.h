@@ -29,6 +29,7 @@
 #define SIM_MAX_DEVICES 16
 #define SIM_SHARDS 8
 #define SIM_CONTEXT_DEPTH 16
+#define SIM_GRAPH_RANGES 32
 #define SIM_DRIVER_VERSION 13000
 
 #define SIM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -114,6 +115,8 @@ enum sim_object_type {
 	SIM_FUNCTION,
 	SIM_LIBRARY,
 	SIM_KERNEL,
+	SIM_GRAPH,
+	SIM_GRAPH_EXEC,
 };
 
 struct sim_heap;
@@ -145,6 +148,7 @@ struct sim_object {
 			unsigned int flags;
 			int priority;
 			uint64_t id;
+			uint64_t graph; /* handle of the graph it captures into, or 0 */
 		} stream;
 		struct {
 			unsigned int flags;
@@ -154,6 +158,7 @@ struct sim_object {
 			struct sim_heap *heap;
 			bool standing; /* a device's default pool */
 			bool doomed;   /* destroyed by the program, still with memory out */
+			bool imported;
 			uint64_t threshold;
 			uint64_t reserved, reserved_high, used, used_high, maximum;
 			int reuse[3];
@@ -173,9 +178,19 @@ struct sim_object {
 		} array;
 		struct {
 			uint64_t parent;
-			uint64_t twin;
 			char name[64];
 		} code;
+		struct {
+			uint32_t references; /* the graph's own handle and its executables */
+			bool named;          /* the graph's own handle still counts */
+			bool backed;         /* launched: its memory is charged */
+			uint64_t bytes;
+			uint32_t count;
+			uint64_t range[SIM_GRAPH_RANGES];
+		} graph;
+		struct {
+			struct sim_object *graph;
+		} exec;
 	};
 };
 
@@ -337,6 +352,11 @@ void sim_range_destroy_all(uint64_t context);
 /** Marks that bytes behind the range were written. */
 void sim_range_touch(uint64_t address);
 
+/** What cuMemFree takes. */
+#define SIM_FREEABLE                                                                               \
+	(1u << SIM_ROW_LINEAR | 1u << SIM_ROW_PITCHED | 1u << SIM_ROW_MANAGED |                    \
+	 1u << SIM_ROW_ASYNC | 1u << SIM_ROW_IMPORT)
+
 /* --- what the parts tell each other --- */
 
 CUresult sim_free_device(uint64_t address);
@@ -364,6 +384,23 @@ bool sim_host_find(uint64_t address, struct sim_host *ret);
 
 /** CUDA_SUCCESS if the stream handle may be used in the context. */
 CUresult sim_stream_check(CUstream stream);
+
+/** The graph that the stream is capturing into, or NULL. */
+struct sim_object *sim_capturing(CUstream stream);
+/** Memory of a graph: an address now, bytes when it is launched. */
+CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph, size_t size,
+			    CUdeviceptr *ret);
+/** CUDA_SUCCESS if the address is memory of that graph, for a free that is captured. */
+CUresult sim_graph_free(struct sim_object *graph, uint64_t address);
+/** A handle to memory of its own; charged or, when imported, not. */
+CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, bool imported,
+			   uint64_t *ret);
+/** Size and properties of a handle that a program may still use. */
+CUresult sim_handle_describe(uint64_t handle, CUmemAllocationProp *properties, uint64_t *size);
+/** The pool that a program may still use, or NULL. */
+struct sim_object *sim_pool_find(CUmemoryPool pool);
+/** An imported pool: known by its handle, with no memory of its own. */
+CUresult sim_pool_import(int device, CUmemoryPool *ret);
 
 /** The host's bytes of [address, address + size), in pieces; part gets the length of the first. */
 CUresult sim_translate(uint64_t address, uint64_t size, bool write, char **bytes, uint64_t *part);

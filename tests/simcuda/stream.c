@@ -55,9 +55,17 @@ void sim_streams_destroy_all(uint64_t context)
 	sim_object_each(SIM_EVENT, destroy_owned, &context);
 }
 
+/* Waiting for a stream makes no sense while its work is only written down. */
+static CUresult check_idle(CUstream stream)
+{
+	if (sim_capturing(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return sim_stream_check(stream);
+}
+
 static CUresult synchronize(struct sim_object *context, CUstream stream)
 {
-	CUresult result = sim_stream_check(stream);
+	CUresult result = check_idle(stream);
 
 	if (result == CUDA_SUCCESS)
 		sim_pools_settle(context->device);
@@ -121,18 +129,6 @@ static CUresult stream_device(struct sim_object *context, CUstream handle, CUdev
 	if (!ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	*ret = stream ? stream->device : context->device;
-	return CUDA_SUCCESS;
-}
-
-static CUresult capturing(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id)
-{
-	if (sim_stream_check(stream) != CUDA_SUCCESS)
-		return CUDA_ERROR_INVALID_HANDLE;
-	if (!status)
-		return CUDA_ERROR_INVALID_VALUE;
-	*status = CU_STREAM_CAPTURE_STATUS_NONE;
-	if (id)
-		*id = 0;
 	return CUDA_SUCCESS;
 }
 
@@ -242,7 +238,7 @@ SIM_ENTRY_CONTEXT(cuStreamCreateWithPriority, (CUstream *ret, unsigned int flags
 SIM_ENTRY(cuStreamDestroy, (CUstream stream), destroy(SIM_STREAM, (uint64_t)stream))
 SIM_ENTRY(cuStreamDestroy_v2, (CUstream stream), destroy(SIM_STREAM, (uint64_t)stream))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamSynchronize, _ptsz, (CUstream stream), synchronize(context, stream))
-SIM_ENTRY_CONTEXT_TWIN(cuStreamQuery, _ptsz, (CUstream stream), sim_stream_check(stream))
+SIM_ENTRY_CONTEXT_TWIN(cuStreamQuery, _ptsz, (CUstream stream), check_idle(stream))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamWaitEvent, _ptsz,
 		       (CUstream stream, CUevent event, unsigned int flags),
 		       ((void)flags, wait_event(stream, event)))
@@ -256,22 +252,6 @@ SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext *ret),
 		       stream_context(context, stream, ret))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamGetDevice, _ptsz, (CUstream stream, CUdevice *ret),
 		       stream_device(context, stream, ret))
-SIM_ENTRY_CONTEXT_TWIN(cuStreamIsCapturing, _ptsz,
-		       (CUstream stream, CUstreamCaptureStatus *status),
-		       capturing(stream, status, NULL))
-SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo, _ptsz,
-		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-		       capturing(stream, status, id))
-SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v2, _ptsz,
-		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-			CUgraph *graph, const CUgraphNode **nodes, size_t *count),
-		       ((void)graph, (void)nodes, (void)count, capturing(stream, status, id)))
-SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v3, _ptsz,
-		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
-			CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **edges,
-			size_t *count),
-		       ((void)graph, (void)nodes, (void)edges, (void)count,
-			capturing(stream, status, id)))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamAddCallback, _ptsz,
 		       (CUstream stream, CUstreamCallback callback, void *argument,
 			unsigned int flags),

@@ -73,7 +73,8 @@ static void versions(void **state)
 	expect("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2");
 	expect("cuCtxGetDevice", 12999, 0, "cuCtxGetDevice");
 	expect("cuCtxGetDevice", 13000, 0, "cuCtxGetDevice_v2");
-	expect("cuGraphLaunch", 10000, 0, "cuGraphLaunch"); /* exists, not supported */
+	expect("cuGraphLaunch", 10000, 0, "cuGraphLaunch");
+	expect("cuGreenCtxDestroy", 12040, 0, "cuGreenCtxDestroy"); /* not supported */
 }
 
 static void per_thread_stream(void **state)
@@ -124,17 +125,17 @@ static void every_symbol(void **state)
 static void unsupported_and_refused(void **state)
 {
 	CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))symbol("cuInit");
-	CUresult (*graph)(void *, unsigned int) =
-		(CUresult(*)(void *, unsigned int))symbol("cuGraphCreate");
+	CUresult (*green)(void *, unsigned int) =
+		(CUresult(*)(void *, unsigned int))symbol("cuGreenCtxDestroy");
 	CUresult (*table)(const void **, const CUuuid *) =
 		(CUresult(*)(const void **, const CUuuid *))symbol("cuGetExportTable");
 	CUuuid id = { "anything at all" };
 	const void *answer = &id;
 
 	(void)state;
-	assert_result(graph(NULL, 0), CUDA_ERROR_NOT_INITIALIZED);
+	assert_result(green(NULL, 0), CUDA_ERROR_NOT_INITIALIZED);
 	assert_success(init(0));
-	assert_result(graph(NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(green(NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(table(&answer, &id), CUDA_ERROR_NOT_FOUND);
 	assert_null(answer);
 }

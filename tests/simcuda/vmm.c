@@ -103,8 +103,8 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 	}
 }
 
-static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
-		       const CUmemAllocationProp *properties, unsigned long long flags)
+CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, bool imported,
+			   uint64_t *ret)
 {
 	struct sim_request request = { .space = &sim_main_space,
 				       .size = size,
@@ -114,11 +114,11 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 	struct sim_range *backing;
 	CUresult result = check_properties(properties, &request.device);
 
-	if (!ret || !whole_granules(0, size) || flags)
+	if (!whole_granules(0, size))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	request.charged = request.device >= 0;
+	request.charged = request.device >= 0 && !imported;
 	handle = sim_object_create(SIM_HANDLE);
 	result = handle ? sim_range_create(&request, &backing) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
@@ -131,10 +131,24 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 	handle->handle.size = size;
 	handle->handle.references = 1;
 	handle->handle.properties = *properties;
-	handle->row = sim_judge_add(SIM_ROW_HANDLE, sim_object_handle(handle), size,
-				    request.device, 0);
+	handle->row = sim_judge_add(imported ? SIM_ROW_IMPORT : SIM_ROW_HANDLE,
+				    sim_object_handle(handle), size, request.device, 0);
 	*ret = sim_object_handle(handle);
 	return CUDA_SUCCESS;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
+		       const CUmemAllocationProp *properties, unsigned long long flags)
+{
+	uint64_t handle;
+	CUresult result;
+
+	if (!ret || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = sim_handle_create(size, properties, false, &handle);
+	if (result == CUDA_SUCCESS)
+		*ret = handle;
+	return result;
 }
 
 /* The lock is held. */
@@ -156,6 +170,17 @@ static struct sim_object *find_handle(CUmemGenericAllocationHandle handle)
 	struct sim_object *object = sim_object_find(SIM_HANDLE, handle);
 
 	return object && object->handle.references ? object : NULL;
+}
+
+CUresult sim_handle_describe(uint64_t handle, CUmemAllocationProp *properties, uint64_t *size)
+{
+	struct sim_object *object = find_handle(handle);
+
+	if (!object)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*properties = object->handle.properties;
+	*size = object->handle.size;
+	return CUDA_SUCCESS;
 }
 
 static CUresult release(CUmemGenericAllocationHandle handle)
