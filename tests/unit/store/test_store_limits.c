@@ -343,6 +343,133 @@ static void test_children(void **state)
 	in_child(children);
 }
 
+/* A kernel that cannot empty a page in children: the process id is asked for instead. */
+static void children_of_old_kernel(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+	int status;
+	pid_t pid;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+	EXPECT(fixture_start_in(fixture_folder(), 16 * MIB) == 0);
+	EXPECT(vc_store_ready());
+	EXPECT(fixture_allocate(1, 1) != VC_NO_RECORD);
+	pid = fork();
+	if (pid == 0) {
+		try_everything();
+		_exit(0);
+	}
+	EXPECT(waitpid(pid, &status, 0) == pid && status == 0);
+	EXPECT(vc_store_ready() && fixture_free(1));
+}
+
+static void test_children_of_old_kernel(void **state)
+{
+	(void)state;
+	in_child(children_of_old_kernel);
+}
+
+/* ---- descriptors ---- */
+
+static unsigned descriptors(void)
+{
+	unsigned count = 0;
+
+	for (int i = 0; i < 1200; i++)
+		count += fcntl(i, F_GETFD) >= 0;
+	return count;
+}
+
+/* A file that the host opened where ours was must never be written to, nor grown. */
+static void stolen_descriptor(void)
+{
+	struct vc_store_options options = {.name = "x", .budget = 64 * MIB};
+	struct stat facts;
+	struct mini mini;
+	char path[256];
+	int copy, file;
+
+	vc_store_forget();
+	EXPECT(vc_store_start(&options, &copy) == 0);
+	snprintf(path, sizeof(path), "%s/stolen", fixture_folder());
+	file = open(path, O_RDWR | O_CREAT, 0600);
+	EXPECT(file >= 0);
+	for (int i = 0; i < 1200; i++)
+		if (i > 2 && i != copy && i != file && fcntl(i, F_GETFD) >= 0)
+			EXPECT(dup2(file, i) == i);
+	for (uint64_t i = 1; i <= LIVE; i++)
+		fixture_allocate(i * 512, 1);
+	EXPECT(fstat(file, &facts) == 0 && facts.st_size == 0);
+	EXPECT(mini_read_descriptor(copy, &mini));
+	EXPECT(mini.live > 0 && mini.live < LIVE);
+	EXPECT(mini.allocated_count == LIVE);
+	EXPECT(mini_counter(&mini, VC_COUNTER_GROWTH_FAILED) > 0);
+	mini_close(&mini);
+	vc_store_forget();
+	EXPECT(fcntl(file, F_GETFD) >= 0);
+}
+
+/* The host changes its folder, and has as many descriptors after growth as before. */
+static void moved_folder(void)
+{
+	char here[256];
+	struct mini mini;
+	unsigned before = descriptors();
+
+	snprintf(here, sizeof(here), "%s", fixture_folder());
+	EXPECT(chdir(here) == 0);
+	EXPECT(fixture_start_in(".", 64 * MIB) == 0);
+	EXPECT(chdir("/") == 0);
+	for (uint64_t i = 1; i <= LIVE; i++)
+		EXPECT(fixture_allocate(i * 512, 1) != VC_NO_RECORD);
+	EXPECT(descriptors() == before);
+	EXPECT(mini_read(vc_store_path(), &mini));
+	EXPECT(mini.live == LIVE);
+	mini_close(&mini);
+	/* another file under that name is not ours */
+	EXPECT(rename(vc_store_path(), "/dev/null/x") < 0);
+	EXPECT(unlink(vc_store_path()) == 0);
+	EXPECT(close(open(vc_store_path(), O_CREAT | O_RDWR, 0600)) == 0);
+	for (uint64_t i = 1; i <= LIVE; i++)
+		fixture_allocate(i * 1024 + 256, 1);
+	EXPECT(vc_store_device_live(0) == 2 * LIVE);
+	EXPECT(descriptors() == before);
+	{
+		struct stat facts;
+
+		EXPECT(stat(vc_store_path(), &facts) == 0 && facts.st_size == 0);
+	}
+}
+
+static void no_descriptors(void)
+{
+	struct rlimit limit = {3, 3};
+
+	EXPECT(fixture_start_in(fixture_folder(), 64 * MIB) == 0);
+	EXPECT(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	for (uint64_t i = 1; i <= LIVE; i++)
+		fixture_allocate(i * 512, 1);
+	EXPECT(vc_store_device_live(0) == LIVE);
+	for (uint64_t i = 1; i <= LIVE; i++)
+		EXPECT(fixture_free(i * 512));
+}
+
+static void test_descriptors(void **state)
+{
+	(void)state;
+	in_child(stolen_descriptor);
+	in_child(moved_folder);
+	in_child(no_descriptors);
+}
+
 /* ---- kill at any time ---- */
 
 static void kill_once(struct churn *churn, uint64_t seed)
@@ -532,6 +659,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tiny_budget), cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_limits),	    cmocka_unit_test(test_children),
+		cmocka_unit_test(test_children_of_old_kernel), cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_kill),	    cmocka_unit_test(test_steady_state),
 		cmocka_unit_test(test_budget),
 	};
