@@ -24,7 +24,6 @@
 
 VC_OLD_LIBC(pthread_create);
 VC_OLD_LIBC(pthread_attr_setstacksize);
-VC_OLD_LIBC(pthread_sigmask);
 
 #define MILLISECOND 1000000l
 #define IDLE (200 * MILLISECOND)     /* between looks at what needs growth */
@@ -224,17 +223,17 @@ static bool start_thread(void)
 	pthread_t thread;
 	bool made = false;
 
-	if (!pthread_create || !pthread_attr_setstacksize || !pthread_sigmask)
+	if (!pthread_create || !pthread_attr_setstacksize)
 		return false;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
 	if (pthread_attr_init(&attributes) == 0) {
 		pthread_attr_setstacksize(&attributes, STACK_BYTES);
 		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 		made = pthread_create(&thread, &attributes, agent_main, NULL) == 0;
 		pthread_attr_destroy(&attributes);
 	}
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
 	return made;
 }
 

@@ -19,7 +19,7 @@
 #endif
 
 #define VC_OLD_LIBC(name)                                                                          \
-	__asm__(".symver " #name ", " #name "@" VC_OLDEST_VERSION);                                \
+	__asm__(".weak " #name "\n.symver " #name ", " #name "@" VC_OLDEST_VERSION);              \
 	extern __typeof__(name) name __attribute__((weak))
 
 #endif
