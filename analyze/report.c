@@ -166,20 +166,28 @@ const char *vc_report_site(struct vc_session *session, const struct vc_chain *ch
 
 /* ---- evidence ---- */
 
-/** All clauses of one effect, after what is there. */
+/** Most clauses of one effect that are written: JSON has them all. */
+enum { CLAUSES_MOST = 8 };
+
+/** The clauses of one effect, after what is there. */
 static void add_clauses(struct vc_text *text, const struct vc_session *session,
 			const struct vc_evidence *evidence, enum vc_effect effect)
 {
+	uint64_t clauses = 0;
+
 	for (uint64_t i = 0; i < evidence->count; i++) {
 		const struct vc_evidence_item *item = &evidence->items[i];
 
-		if (item->effect != effect)
+		if (item->effect != effect || ++clauses > CLAUSES_MOST)
 			continue;
 		vc_text_add(text, "%s", text->length ? "; " : "");
 		if (session->count > 1)
 			vc_text_add(text, "%s: ", session->models[item->file].path);
 		vc_text_add(text, "%s", item->text);
 	}
+	if (clauses > CLAUSES_MOST)
+		vc_text_add(text, "; and %llu more (--json lists them)",
+			    (unsigned long long)(clauses - CLAUSES_MOST));
 }
 
 static void add_numbers(struct vc_text *text, const struct vc_session *session,
