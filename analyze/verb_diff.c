@@ -222,8 +222,10 @@ static void emit_share(struct report *report, const struct vc_diff_device *devic
 	vc_text_number(&text, explained.sites);
 	vc_text_add(&text, explained.sites == 1 ? " site." : " sites.");
 	if (device->full_known && isfinite(device->full_in)) {
+		vc_text_add(&text, device->lasting_rate < device->rate ?
+				   " At the rate of what keeps growing the device is full in about " :
+				   " At this rate the device is full in about ");
 		if (report->diff.axis == VC_AXIS_STEPS) {
-			vc_text_add(&text, " At this rate the device is full in about ");
 			vc_text_about(&text, device->full_in);
 			vc_text_add(&text, " steps");
 			if (report->diff.seconds_per_step > 0) {
@@ -232,7 +234,6 @@ static void emit_share(struct report *report, const struct vc_diff_device *devic
 					device->full_in * report->diff.seconds_per_step));
 			}
 		} else {
-			vc_text_add(&text, " At this rate the device is full in about ");
 			vc_text_duration(&text, vc_diff_nanoseconds(device->full_in));
 		}
 		vc_text_add(&text, ".");
@@ -264,6 +265,10 @@ static void emit_numbers(struct report *report, const struct vc_diff_device *dev
 		vc_emit_number(emit, "room", device->room);
 	else
 		vc_emit_null(emit, "room");
+	if (report->diff.axis == VC_AXIS_NONE)
+		vc_emit_null(emit, "lasting_rate");
+	else
+		vc_emit_real(emit, "lasting_rate", shown_rate(report, device->lasting_rate));
 	if (device->full_known)
 		vc_emit_real(emit, report->diff.axis == VC_AXIS_STEPS ? "full_in_steps" :
 									"full_in_seconds",

@@ -404,8 +404,9 @@ static int count_all(struct work *work)
 	int error = 0;
 
 	for (uint64_t row = 0; row < work->rows && !account->has_blocks; row++)
-		account->has_blocks = work->kind[row] == VC_KIND_BLOCK && is_live(work, row);
-	if (account->has_blocks && work->mode != VC_ACCOUNT_ALLOCATIONS) {
+		account->has_blocks = work->mode != VC_ACCOUNT_ALLOCATIONS &&
+				      work->kind[row] == VC_KIND_BLOCK && is_live(work, row);
+	if (account->has_blocks) {
 		block_device = calloc(work->rows, sizeof(*block_device));
 		account->block_bytes = calloc(work->rows, sizeof(*account->block_bytes));
 		error = block_device && account->block_bytes ? place_blocks(work, block_device) :

@@ -55,7 +55,7 @@ struct vc_account {
 	uint32_t *group_of_row;   /* one a row; UINT32_MAX: counts for nothing */
 	struct vc_account_device *devices; /* with anything counted, by ordinal; unknown device first */
 	uint32_t device_count;
-	bool has_blocks;
+	bool has_blocks;          /* live ones, and they are counted */
 	uint64_t outside_bytes;   /* of blocks, in no allocation */
 	uint64_t overlap_bytes;   /* of blocks, more than their allocation holds */
 	/* private */

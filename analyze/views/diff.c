@@ -232,6 +232,21 @@ static void find_room(const struct work *work, struct vc_diff_device *device)
 	device->room += device->cached[last];
 }
 
+/** How long the room lasts, going by what keeps growing. */
+static void look_ahead(struct vc_diff_device *device)
+{
+	device->lasting_rate = device->rate;
+	for (uint64_t i = 0; i < device->grew; i++)
+		if (device->rows[i].shape == VC_SHAPE_ONCE ||
+		    device->rows[i].shape == VC_SHAPE_STOPPED)
+			device->lasting_rate -= device->rows[i].rate;
+	/* less than a byte in a thousand is rounding */
+	if (device->lasting_rate <= device->rate / 1000 || !device->room_known)
+		return;
+	device->full_known = true;
+	device->full_in = (double)device->room / device->lasting_rate;
+}
+
 static int fill_device(const struct work *work, struct vc_diff_device *device)
 {
 	unsigned last = work->count - 1;
@@ -256,15 +271,14 @@ static int fill_device(const struct work *work, struct vc_diff_device *device)
 	error = fit_rate(work, device->live, &device->rate, &fit);
 	if (error)
 		return error;
-	if (device->growth > 0 && device->rate > 0 && device->room_known) {
-		device->full_known = true;
-		device->full_in = (double)device->room / device->rate;
-	}
 	error = match_sites(work, device);
 	if (error)
 		return error;
-	return vc_shape_find(&work->inputs[0], &work->inputs[last], work->names, work->depth,
-			     work->diff->axis, device, work->arena);
+	error = vc_shape_find(&work->inputs[0], &work->inputs[last], work->names, work->depth,
+			      work->diff->axis, device, work->arena);
+	if (!error)
+		look_ahead(device);
+	return error;
 }
 
 static int by_worst(const void *a, const void *b)

@@ -54,7 +54,8 @@ struct vc_diff_device {
 	struct vc_diff_row *rows;      /* that changed: largest growth first, largest shrinking last */
 	uint64_t count, grew, shrank, unchanged; /* count = grew + shrank */
 	double rate;                   /* of live, as for a row */
-	bool full_known;               /* at this rate the device gets full ... */
+	double lasting_rate;           /* without what grew once or stopped growing */
+	bool full_known;               /* at the lasting rate the device gets full ... */
 	double full_in;                /* ... in this many steps (seconds) */
 };
 

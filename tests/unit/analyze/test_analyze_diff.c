@@ -107,7 +107,8 @@ static void test_two(void **state)
 	assert_int_equal(diff.devices[0].device_plus_one, 2);
 	assert_int_equal(diff.devices[0].growth, 1000);
 	assert_true(diff.devices[0].rate == 100.0);
-	assert_true(diff.devices[0].full_in == 400.0); /* 40,000 free by cuMemGetInfo */
+	assert_int_equal(diff.devices[0].room, 40000); /* by cuMemGetInfo */
+	assert_false(diff.devices[0].full_known);      /* it grew once */
 	device = &diff.devices[1];
 	assert_int_equal(device->live[0], 449);
 	assert_int_equal(device->live[1], 597);
@@ -129,6 +130,8 @@ static void test_two(void **state)
 	assert_true(device->rows[2].is_gone);
 	assert_int_equal(device->rows[3].growth, -250);
 	assert_int_equal(device->room, 100000 - 597);
+	assert_true(device->full_known); /* 14.8 a step, less 0.7 of what grew once */
+	assert_true(device->full_in > 99403 / 14.1001 && device->full_in < 99403 / 14.0999);
 	explained = vc_diff_explain(device);
 	assert_int_equal(explained.sites, 1);
 	assert_string_equal(explained.share, "98.28"); /* 400 / 407 = 0.98280 */
