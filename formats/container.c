@@ -362,6 +362,8 @@ static int read_sections(const uint8_t *bytes, const struct layout *layout,
 		    header.sh_offset + header.sh_size > front->file_bytes)
 			return front_fault(fault, VC_E_CORRUPT, at);
 		copy_name(bytes, &names, header.sh_name, section->name);
+		if (!section->name[0]) /* faults in it could not be named */
+			return front_fault(fault, VC_E_CORRUPT, at);
 		section->offset = header.sh_offset;
 		section->bytes = header.sh_size;
 		end = header.sh_offset + header.sh_size;

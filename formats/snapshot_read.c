@@ -35,7 +35,7 @@ struct reader {
 	struct vc_faults local_faults; /* where the caller wants none */
 	struct vc_group_reader groups;
 	struct vc_tables tables;
-	uint64_t decoded_left; /* bytes that may still be decoded */
+	uint64_t decoded_left; /* bytes that may still be read and decoded */
 	ZSTD_DCtx *context;
 	struct vc_buffer section, group;
 	bool seen[VC_TABLES];
@@ -254,6 +254,7 @@ static void load_section(struct reader *reader, const struct vc_container_sectio
 		add_fault(reader, VC_E_LIMIT, section->name, section->offset);
 		return;
 	}
+	reader->decoded_left -= length; /* a sparse file is long for nothing */
 	error = get_bytes(&reader->source, section->offset, length, &reader->section, &bytes);
 	if (error) {
 		add_fault(reader, error, section->name, section->offset);

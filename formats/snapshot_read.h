@@ -28,7 +28,7 @@ struct vc_snapshot_options {
 	bool some_columns;   /* only the columns in `columns`, and the strings */
 	uint64_t columns[(VC_COLUMNS + 63) / 64];
 	uint64_t rows_max;   /* rows of one table; 0: VC_SNAPSHOT_READ_ROWS_MAX */
-	uint64_t bytes_max;  /* decoded and in tables, together; 0: VC_SNAPSHOT_READ_BYTES_MAX */
+	uint64_t bytes_max;  /* of tables, and read and decoded; 0: VC_SNAPSHOT_READ_BYTES_MAX */
 };
 
 /** Asks for a column; the first call turns "every column" into "only these". */
@@ -46,7 +46,8 @@ bool vc_snapshot_probe(const void *bytes, size_t length);
  * Reads a file. `options` may be NULL. 0 with no faults: complete. 0 with faults: damaged, *ret
  * holds what is whole (vc_tables_deinit it in any case of 0). Negative: nothing can be shown, *ret
  * is untouched and the last fault says why. *faults (may be NULL) is added to, not cleared.
- * A column that was not asked for is NULL; a table of which none was asked for has no rows.
+ * A column that was not asked for is NULL; a table of which none was asked for has no rows. Runs of
+ * frames are checked where both columns of `stacks` that say them, and `frames`, are asked for.
  */
 int vc_snapshot_read(const char *path, const struct vc_snapshot_options *options,
 		     struct vc_tables *ret, struct vc_faults *faults);

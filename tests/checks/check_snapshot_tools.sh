@@ -30,4 +30,11 @@ for section in $sections; do
 	# A group begins with the number of its first row: 0.
 	echo "$dump" | grep -q '0x00000000 00000000 00000000' || fail "$section: $dump"
 done
+
+# A file that was cut behind its front still lists its sections.
+cut=$(mktemp)
+trap 'rm -f "$cut"' EXIT
+head -c 4096 "$file" >"$cut"
+[ "$(readelf -SW "$cut" 2>/dev/null | grep -o '\.vramcore\.[a-z_]*')" = "$sections" ] ||
+	fail "a cut file does not list its sections"
 echo "$(echo "$sections" | wc -l) sections decompressed"

@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -227,6 +229,50 @@ static void never_takes_the_place_of_a_file(void **state)
 	vc_tables_deinit(&tables);
 }
 
+static uint64_t file_size(void)
+{
+	struct stat status;
+
+	assert_int_equal(stat(path, &status), 0);
+	return (uint64_t)status.st_size;
+}
+
+/* A write that fails at any place leaves nothing behind (stop() finds it) and says why. */
+static void no_room(void **state)
+{
+	struct rlimit before, small;
+	struct vc_tables tables;
+	uint64_t size;
+
+	(void)state;
+	sample_tables_fill(&tables, 20, 10);
+	write_new(&tables);
+	size = file_size();
+	unlink(path);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = before;
+	for (uint64_t room = 0; room < size; room += 97) {
+		struct vc_fault fault = {0};
+		int error;
+
+		small.rlim_cur = room;
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+		error = vc_snapshot_write(path, &tables, &fault);
+		assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+		assert_int_equal(error, VC_E_IO);
+		assert_int_equal(fault.error, VC_E_IO);
+		assert_int_equal(fault.system_error, EFBIG);
+		assert_int_equal(access(path, F_OK), -1);
+	}
+	small.rlim_cur = size;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	write_new(&tables);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	vc_tables_deinit(&tables);
+}
+
 static void refuses_bad_tables(void **state)
 {
 	struct vc_fault fault = {0};
@@ -319,6 +365,7 @@ int main(void)
 		cmocka_unit_test(front_says_what_is_in_it),
 		cmocka_unit_test(equal_tables_give_equal_bytes),
 		cmocka_unit_test(never_takes_the_place_of_a_file),
+		cmocka_unit_test(no_room),
 		cmocka_unit_test(refuses_bad_tables),
 		cmocka_unit_test(limits_have_names),
 		cmocka_unit_test(not_a_snapshot),
