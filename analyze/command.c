@@ -241,6 +241,7 @@ int vc_option_word(const struct vc_command *command, enum vc_option_index option
 	}
 	for (unsigned i = 0; i < count; i++) {
 		if (!strcmp(words[i], value)) {
+			vc_text_deinit(&list);
 			*ret = i;
 			return 0;
 		}

@@ -181,16 +181,17 @@ static int find_self(struct dl_phdr_info *info, size_t size, void *context)
 	return 1; /* the program comes first */
 }
 
-static uint64_t stack_here(struct vc_tables *tables, uint64_t module)
+static __attribute__((noinline)) uint64_t stack_here(struct vc_tables *tables, uint64_t module)
 {
 	void *addresses[32];
-	struct build_frame frames[33] = {0};
-	int count = backtrace(addresses, 32);
+	struct build_frame frames[4] = {0};
+	int count = backtrace(addresses, 32), first = 0;
 
-	/* without this function; up to main, which is the last in this program's file */
-	for (int i = 1; i < count; i++)
-		frames[i - 1] = (struct build_frame){module, (uint64_t)addresses[i] - self.bias};
-	frames[3].module = 0;
+	/* from the caller of this function, whatever lies before it, to main */
+	while (first < count && addresses[first] != __builtin_return_address(0))
+		first++;
+	for (int i = 0; i < 3 && first + i < count; i++)
+		frames[i] = (struct build_frame){module, (uint64_t)addresses[first + i] - self.bias};
 	return build_stack(tables, frames);
 }
 
