@@ -292,10 +292,6 @@ static int convert(struct vc_conversion *conversion)
 	struct vc_fault fault = {0};
 	int error = vc_tables_init(&conversion->tables);
 
-	conversion->text = malloc(VC_RECORDING_STRING_MAX + 16);
-	conversion->stack = malloc(sizeof(*conversion->stack));
-	if (!error && (!conversion->text || !conversion->stack))
-		error = VC_E_NO_MEMORY;
 	if (!error)
 		error = choose_moment(conversion);
 	if (!error)
@@ -329,8 +325,6 @@ static void conversion_deinit(struct vc_conversion *conversion)
 	free(conversion->strings.entry);
 	free(conversion->stacks.entry);
 	free(conversion->sequence);
-	free(conversion->text);
-	free(conversion->stack);
 	free(conversion->module_row);
 	free(conversion->site_row);
 }

@@ -44,8 +44,6 @@ struct vc_conversion {
 	uint64_t deaths_missing;
 
 	struct vc_id_map strings, stacks;
-	char *text;                /* buffer for one string */
-	struct vc_recording_stack *stack;
 	uint64_t *module_row, *site_row; /* by raw row: row plus 1, 0 none */
 	uint64_t modules, sites;
 };

@@ -87,8 +87,7 @@ int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *r
 	}
 	if (map_find(&conversion->strings, (uint32_t)id, ret))
 		return 0;
-	if (!vc_recording_string(&conversion->recording, (uint32_t)id, conversion->text, &text,
-				 &length)) {
+	if (!vc_recording_string(&conversion->recording, (uint32_t)id, &text, &length)) {
 		/* ids that overlap could name the same bytes without end */
 		if (conversion->tables.text_bytes + length > VC_RECORDING_BYTES_MAX)
 			return VC_E_LIMIT;
@@ -147,6 +146,7 @@ static int add_stack(struct vc_conversion *conversion, const struct vc_recording
 
 int vc_convert_stack(struct vc_conversion *conversion, uint64_t id, uint64_t *ret)
 {
+	struct vc_recording_stack stack;
 	uint64_t row = 0;
 	int error = 0;
 
@@ -156,8 +156,8 @@ int vc_convert_stack(struct vc_conversion *conversion, uint64_t id, uint64_t *re
 	}
 	if (map_find(&conversion->stacks, (uint32_t)id, ret))
 		return 0;
-	if (!vc_recording_stack(&conversion->recording, (uint32_t)id, conversion->stack))
-		error = add_stack(conversion, conversion->stack, &row);
+	if (!vc_recording_stack(&conversion->recording, (uint32_t)id, &stack))
+		error = add_stack(conversion, &stack, &row);
 	if (error)
 		return error;
 	*ret = row;

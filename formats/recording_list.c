@@ -13,23 +13,18 @@ static uint64_t value(uint64_t word)
 
 static void copy_text(struct vc_recording *recording, uint64_t id, char *ret, size_t size)
 {
-	char *buffer;
 	const char *text;
 	size_t length;
 
 	ret[0] = 0;
 	if (!id || id > UINT32_MAX)
 		return;
-	buffer = malloc(VC_RECORDING_STRING_MAX + 16);
-	if (!buffer)
+	if (vc_recording_string(recording, (uint32_t)id, &text, &length))
 		return;
-	if (!vc_recording_string(recording, (uint32_t)id, buffer, &text, &length)) {
-		if (length >= size)
-			length = size - 1;
-		memcpy(ret, text, length);
-		ret[length] = 0;
-	}
-	free(buffer);
+	if (length >= size)
+		length = size - 1;
+	memcpy(ret, text, length);
+	ret[length] = 0;
 }
 
 static void summarize(struct vc_recording *recording, struct vc_recording_summary *ret)

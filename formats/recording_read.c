@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/recording_read.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define PAGE 4096u
 #define ROOT_WORDS (sizeof(struct vc_root) / 8)
@@ -17,63 +14,6 @@
 #define PAUSE_READS 20   /* of one that a writer may be busy with */
 #define PAUSES 512       /* of 100 microseconds, at most, for one recording */
 #define ITEMS_MAX (UINT64_C(1) << 40)
-
-/* ---- sources ---- */
-
-static int read_descriptor(void *self, uint64_t offset, void *buffer, size_t length,
-			   size_t *ret_length)
-{
-	size_t done = 0;
-
-	while (done < length) {
-		ssize_t got = pread((int)(intptr_t)self, (char *)buffer + done, length - done,
-				    (off_t)(offset + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return VC_E_IO;
-		if (!got)
-			break;
-		done += (size_t)got;
-	}
-	*ret_length = done;
-	return 0;
-}
-
-int vc_recording_source_descriptor(int descriptor, struct vc_recording_source *ret)
-{
-	struct stat about;
-
-	if (fstat(descriptor, &about))
-		return VC_E_IO;
-	if (!S_ISREG(about.st_mode))
-		return VC_E_NOT_A_RECORDING;
-	ret->read = read_descriptor;
-	ret->length = (uint64_t)about.st_size;
-	ret->self = (void *)(intptr_t)descriptor;
-	return 0;
-}
-
-static int read_memory(void *self, uint64_t offset, void *buffer, size_t length, size_t *ret_length)
-{
-	const struct vc_recording_bytes *bytes = self;
-	size_t left = offset < bytes->length ? bytes->length - offset : 0;
-
-	if (length > left)
-		length = left;
-	if (length)
-		memcpy(buffer, (const char *)bytes->bytes + offset, length);
-	*ret_length = length;
-	return 0;
-}
-
-void vc_recording_source_memory(struct vc_recording_bytes *bytes, struct vc_recording_source *ret)
-{
-	ret->read = read_memory;
-	ret->length = bytes->length;
-	ret->self = bytes;
-}
 
 /* ---- faults and words ---- */
 
@@ -376,6 +316,7 @@ void vc_recording_close(struct vc_recording *recording)
 	free(recording->word_said);
 	free(recording->block);
 	free(recording->window);
+	free(recording->item);
 	memset(recording, 0, sizeof(*recording));
 }
 
@@ -691,30 +632,65 @@ static int item_missing(struct vc_recording *recording, enum vc_recording_table 
 	return error;
 }
 
+/* Room for the words that the check of a stack or string covers. */
+static uint64_t *item_room(struct vc_recording *recording, uint64_t words)
+{
+	uint64_t *larger;
+
+	if (words <= recording->item_words)
+		return recording->item;
+	larger = realloc(recording->item, 2 * words * sizeof(*larger));
+	if (!larger)
+		return NULL;
+	recording->item = larger;
+	recording->item_words = 2 * words;
+	return larger;
+}
+
+/*
+ * Reads an item whose head is a check and `head_words` - 1 more words; `head` holds them all, and
+ * `count` words follow. What the check covers is then in recording->item.
+ */
+static int item_rest(struct vc_recording *recording, const struct vc_recording_chunk *chunk,
+		     uint64_t unit, const uint64_t *head, uint64_t head_words, uint64_t count)
+{
+	uint64_t *words;
+	int error;
+
+	if (!head[0] || count > chunk->count - (unit - chunk->first) - head_words)
+		return VC_E_CORRUPT;
+	words = item_room(recording, head_words + count);
+	if (!words)
+		return VC_E_NO_MEMORY;
+	memcpy(words, head + 1, (head_words - 1) * sizeof(*head));
+	error = read_units(recording, chunk, unit + head_words, words + head_words - 1, count);
+	if (error)
+		return error;
+	return vc_check_words(words, head_words - 1 + count, unit) == head[0] ? 0 : VC_E_CHECKSUM;
+}
+
 static int stack_once(struct vc_recording *recording, const struct vc_recording_chunk *chunk,
 		      uint64_t unit, struct vc_recording_stack *ret)
 {
-	struct vc_stack_head head;
-	uint64_t left = chunk->count - (unit - chunk->first), words[2 + VC_RECORDING_FRAMES_MAX];
-	const uint64_t head_words = sizeof(head) / 8;
+	const uint64_t head_words = sizeof(struct vc_stack_head) / 8;
+	union {
+		struct vc_stack_head head;
+		uint64_t words[sizeof(struct vc_stack_head) / 8];
+	} read;
 	int error;
 
-	if (left < head_words)
+	if (chunk->count - (unit - chunk->first) < head_words)
 		return VC_E_RANGE;
-	error = read_units(recording, chunk, unit, &head, head_words);
+	error = read_units(recording, chunk, unit, &read, head_words);
+	if (!error && read.head.count > VC_RECORDING_FRAMES_MAX)
+		error = VC_E_CORRUPT;
+	if (!error)
+		error = item_rest(recording, chunk, unit, read.words, head_words, read.head.count);
 	if (error)
 		return error;
-	if (!head.check || head.count > left - head_words || head.count > VC_RECORDING_FRAMES_MAX)
-		return VC_E_CORRUPT;
-	memcpy(words, &head.hash, 16);
-	error = read_units(recording, chunk, unit + head_words, words + 2, head.count);
-	if (error)
-		return error;
-	if (vc_check_words(words, 2 + head.count, unit) != head.check)
-		return VC_E_CHECKSUM;
-	ret->count = head.count;
-	ret->end = head.end;
-	memcpy(ret->frames, words + 2, head.count * sizeof(uint64_t));
+	ret->count = read.head.count;
+	ret->end = read.head.end;
+	ret->frames = recording->item + head_words - 1;
 	return 0;
 }
 
@@ -733,43 +709,42 @@ int vc_recording_stack(struct vc_recording *recording, uint32_t id, struct vc_re
 }
 
 static int string_once(struct vc_recording *recording, const struct vc_recording_chunk *chunk,
-		       uint64_t unit, uint64_t *words, const char **ret, size_t *ret_length)
+		       uint64_t unit, const char **ret, size_t *ret_length)
 {
-	struct vc_string_head head;
-	uint64_t left = chunk->count - (unit - chunk->first), count;
-	const uint64_t head_words = sizeof(head) / 8;
-	const char *text = (const char *)(words + 1);
+	const uint64_t head_words = sizeof(struct vc_string_head) / 8;
+	union {
+		struct vc_string_head head;
+		uint64_t words[sizeof(struct vc_string_head) / 8];
+	} read;
+	const char *text;
 	int error;
 
-	if (left < head_words)
+	if (chunk->count - (unit - chunk->first) < head_words)
 		return VC_E_RANGE;
-	error = read_units(recording, chunk, unit, &head, head_words);
+	error = read_units(recording, chunk, unit, &read, head_words);
+	if (!error && read.head.length >= VC_RECORDING_STRING_MAX)
+		error = VC_E_CORRUPT;
+	if (!error)
+		error = item_rest(recording, chunk, unit, read.words, head_words,
+				  read.head.length / 8 + 1);
 	if (error)
 		return error;
-	count = head.length / 8 + 1;
-	if (!head.check || head.length >= VC_RECORDING_STRING_MAX || count > left - head_words)
-		return VC_E_CORRUPT;
-	words[0] = head.length;
-	error = read_units(recording, chunk, unit + head_words, words + 1, count);
-	if (error)
-		return error;
-	if (vc_check_words(words, 1 + count, unit) != head.check)
-		return VC_E_CHECKSUM;
-	if (memchr(text, 0, head.length) || text[head.length])
+	text = (const char *)(recording->item + head_words - 1);
+	if (memchr(text, 0, read.head.length) || text[read.head.length])
 		return VC_E_CORRUPT;
 	*ret = text;
-	*ret_length = head.length;
+	*ret_length = read.head.length;
 	return 0;
 }
 
-int vc_recording_string(struct vc_recording *recording, uint32_t id, void *buffer, const char **ret,
+int vc_recording_string(struct vc_recording *recording, uint32_t id, const char **ret,
 			size_t *ret_length)
 {
 	const struct vc_recording_chunk *chunk = chunk_of(recording, VC_REC_STRINGS, id);
 	int error = VC_E_RANGE;
 
 	for (int tries = 0; chunk && tries < READS; tries++) {
-		error = string_once(recording, chunk, id, buffer, ret, ret_length);
+		error = string_once(recording, chunk, id, ret, ret_length);
 		if (!error)
 			return 0;
 		recording->window_length = 0;

@@ -68,6 +68,8 @@ struct vc_recording {
 	uint8_t *block;                       /* for scans */
 	uint8_t *window;                      /* for stacks and strings */
 	uint64_t window_offset, window_length;
+	uint64_t *item;                       /* the last stack or string */
+	uint64_t item_words;
 	uint32_t pauses;                      /* left for waiting on a writer */
 };
 
@@ -117,16 +119,16 @@ int vc_recording_one(struct vc_recording *recording, enum vc_recording_table tab
 
 struct vc_recording_stack {
 	uint32_t count;
-	uint32_t end; /* enum vc_stack_end */
-	uint64_t frames[VC_RECORDING_FRAMES_MAX]; /* vc_frame() */
+	uint32_t end;           /* enum vc_stack_end */
+	const uint64_t *frames; /* vc_frame(); valid until the next call */
 };
 /** A stack by id; a negative error and a fault where it is not there or damaged. */
 int vc_recording_stack(struct vc_recording *recording, uint32_t id, struct vc_recording_stack *ret);
 /**
- * A string by id into `buffer` of VC_RECORDING_STRING_MAX + 16 bytes; *ret points into it. A
- * negative error and a fault where it is not there or damaged.
+ * A string by id, NUL-terminated and valid until the next call; a negative error and a fault where
+ * it is not there or damaged.
  */
-int vc_recording_string(struct vc_recording *recording, uint32_t id, void *buffer, const char **ret,
+int vc_recording_string(struct vc_recording *recording, uint32_t id, const char **ret,
 			size_t *ret_length);
 
 /** What a list of recordings shows; strings are cut to fit. */

@@ -11,6 +11,13 @@
 
 #include "recording_test.h"
 
+/* Hundreds of thousands of conversions: short stacks of allocations keep them affordable. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "malloc_context_size=1:quarantine_size_mb=4";
+}
+
 static const struct vc_convert_options moments[] = {
 	{.at = VC_AT_NOW},
 	{.at = VC_AT_MOMENT, .number = 1},
