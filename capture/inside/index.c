@@ -6,15 +6,15 @@
 
 #include "capture/inside/atomic.h"
 #include "capture/inside/space.h"
+#include "capture/inside/system.h"
 
 #define VC_BUCKET 8u
 #define VC_LEVELS 6
 #define VC_FIRST_LOG2 12 /* 4,096 buckets, 32,768 entries, 256 KiB, touched as it fills */
 #define VC_LEVEL_LOG2 3  /* each level is eight times the one before */
-#define VC_BUSY ((uint64_t *)1)
 
 static struct vc_index {
-	uint64_t *level[VC_LEVELS]; /* NULL, VC_BUSY, or the buckets */
+	uint64_t *level[VC_LEVELS]; /* the buckets, NULL: none yet */
 	uint64_t failed;            /* no memory: only the agent asks again */
 } table;
 
@@ -42,9 +42,7 @@ static uint64_t level_buckets(unsigned level)
 
 static uint64_t *level_at(unsigned level)
 {
-	uint64_t *at = __atomic_load_n(&table.level[level], __ATOMIC_ACQUIRE);
-
-	return at == VC_BUSY ? NULL : at;
+	return __atomic_load_n(&table.level[level], __ATOMIC_ACQUIRE);
 }
 
 static uint64_t *bucket_at(unsigned level, uint64_t *at, uint64_t hash)
@@ -52,19 +50,23 @@ static uint64_t *bucket_at(unsigned level, uint64_t *at, uint64_t hash)
 	return at + (hash & (level_buckets(level) - 1)) * VC_BUCKET;
 }
 
+/* Threads that come at once each map a level; the first one stays. */
 static bool level_make(unsigned level, bool again)
 {
 	uint64_t *expected = NULL, *at;
+	size_t bytes;
 
 	if (level >= VC_LEVELS || (!again && vc_get(&table.failed)))
 		return false;
-	if (!__atomic_compare_exchange_n(&table.level[level], &expected, VC_BUSY, false,
-					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
-		return expected != VC_BUSY;
-	at = vc_space_private(level_buckets(level) * VC_BUCKET * sizeof(uint64_t));
-	__atomic_store_n(&table.level[level], at, __ATOMIC_RELEASE);
+	bytes = level_buckets(level) * VC_BUCKET * sizeof(uint64_t);
+	at = vc_space_private(bytes);
 	vc_put(&table.failed, !at);
-	return at;
+	if (!at)
+		return level_at(level);
+	if (!__atomic_compare_exchange_n(&table.level[level], &expected, at, false,
+					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+		vc_sys_munmap(at, bytes);
+	return true;
 }
 
 void vc_index_start(void)

@@ -6,6 +6,7 @@
 
 #include "capture/inside/atomic.h"
 #include "capture/inside/space.h"
+#include "capture/inside/system.h"
 
 #define VC_BUCKET 4u
 #define VC_BUCKETS (1u << 16) /* 262,144 entries, 8 MiB, touched as it fills */
@@ -20,31 +21,33 @@ struct vc_overflow_slot {
 #define VC_TAKEN UINT64_MAX
 
 static struct {
-	struct vc_overflow_slot *slot; /* NULL, VC_MAKING, or mapped */
+	struct vc_overflow_slot *slot;
 	uint64_t failed;
 } overflow;
-#define VC_MAKING ((struct vc_overflow_slot *)1)
 
 static struct vc_overflow_slot *slots(void)
 {
-	struct vc_overflow_slot *at = __atomic_load_n(&overflow.slot, __ATOMIC_ACQUIRE);
-
-	return at == VC_MAKING ? NULL : at;
+	return __atomic_load_n(&overflow.slot, __ATOMIC_ACQUIRE);
 }
 
+/* Threads that come at once each map a table; the first one stays. */
 static struct vc_overflow_slot *slots_make(void)
 {
+	const size_t bytes = sizeof(struct vc_overflow_slot) * VC_BUCKETS * VC_BUCKET;
 	struct vc_overflow_slot *at = slots(), *none = NULL;
 
 	if (at || vc_get(&overflow.failed))
 		return at;
-	if (!__atomic_compare_exchange_n(&overflow.slot, &none, VC_MAKING, false, __ATOMIC_SEQ_CST,
-					 __ATOMIC_ACQUIRE))
+	at = vc_space_private(bytes);
+	if (!at) {
+		vc_put(&overflow.failed, 1);
 		return slots();
-	at = vc_space_private(sizeof(*at) * VC_BUCKETS * VC_BUCKET);
-	vc_put(&overflow.failed, !at);
-	__atomic_store_n(&overflow.slot, at, __ATOMIC_RELEASE);
-	return at;
+	}
+	if (__atomic_compare_exchange_n(&overflow.slot, &none, at, false, __ATOMIC_SEQ_CST,
+					__ATOMIC_ACQUIRE))
+		return at;
+	vc_sys_munmap(at, bytes);
+	return none;
 }
 
 static uint32_t bucket_of(uint64_t address, unsigned side)
