@@ -3,6 +3,7 @@
 #include "sim_test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,43 @@ static void holes_are_found(void **state)
 	assert_success(cuMemFree_v2(more));
 	for (size_t i = 3; i < room; i++)
 		assert_success(cuMemFree_v2(addresses[i]));
+	assert_int_equal(unused_memory(), LEFT);
+}
+
+struct helper {
+	CUcontext context;
+	CUdeviceptr address;
+	CUresult result;
+};
+
+static void *allocate_elsewhere(void *argument)
+{
+	struct helper *helper = argument;
+
+	helper->result = cuCtxSetCurrent(helper->context);
+	if (helper->result == CUDA_SUCCESS)
+		helper->result = cuMemAlloc_v2(&helper->address, 100);
+	return NULL;
+}
+
+/* Threads have slabs of their own; on a full device they use each other's. */
+static void full_device_is_shared(void **state)
+{
+	struct helper helper = { 0 };
+	CUdeviceptr small, rest;
+	pthread_t thread;
+
+	(void)state;
+	assert_success(cuCtxGetCurrent(&helper.context));
+	assert_success(cuMemAlloc_v2(&small, 100));
+	assert_success(cuMemAlloc_v2(&rest, LEFT - 2 * MIB));
+	assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, &helper), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_success(helper.result);
+	assert_int_equal(helper.address / (2 * MIB), small / (2 * MIB));
+	assert_success(cuMemFree_v2(small));
+	assert_success(cuMemFree_v2(rest));
+	assert_success(cuMemFree_v2(helper.address));
 	assert_int_equal(unused_memory(), LEFT);
 }
 
@@ -375,6 +413,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_at_the_limit),
 		cmocka_unit_test(holes_are_found),
+		cmocka_unit_test(full_device_is_shared),
 		cmocka_unit_test(addresses_are_apart_and_aligned),
 		cmocka_unit_test(frees_are_exact),
 		cmocka_unit_test(arguments_are_checked),

@@ -130,7 +130,7 @@ static void ipc(void **state)
 	close(ends[1]);
 	assert_success(cuMemFree_v2(address));
 	assert_result(cuIpcGetMemHandle(&handle, address), CUDA_ERROR_INVALID_VALUE);
-	memset(&handle, 0, sizeof(handle));
+	handle.reserved[0] ^= 1; /* no longer one of the driver's */
 	assert_result(cuIpcOpenMemHandle(&there, handle, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
