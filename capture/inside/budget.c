@@ -90,7 +90,8 @@ static uint64_t limit_in_file(const char *path)
 }
 
 /* Smallest limit of the group at `group` and of all groups above it. */
-static uint64_t limit_of_group(const char *mount, const char *group, size_t length, const char *file)
+static uint64_t limit_of_group(const char *mount, const char *group, size_t length,
+			       const char *file)
 {
 	static char path[1024]; /* off the host's stack; one thread calls */
 	size_t mount_length = strlen(mount), file_length = strlen(file);

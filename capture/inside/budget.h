@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /**
- * The smallest of `wanted`, 1/8 of what is free where `descriptor` lies, 1/8 of free memory, and 1/8
- * of every memory limit of the process's control groups.
+ * The smallest of `wanted`, 1/8 of what is free where `descriptor` lies, 1/8 of free memory, and
+ * 1/8 of every memory limit of the process's control groups.
  */
 uint64_t vc_budget(int descriptor, uint64_t wanted);
 

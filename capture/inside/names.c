@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What records refer to: strings, stacks, modules; and the process's threads, variables, devices. */
+/*
+ * What records refer to: strings, stacks, modules; and the process's threads, variables, devices.
+ */
 #include <string.h>
 
 #include "capture/inside/store_parts.h"
@@ -268,7 +270,8 @@ void vc_store_environment_add(const char *name, const char *value)
 void vc_store_device_add(uint32_t device, const struct vc_device_facts *facts)
 {
 	struct vc_device image = {.driver_version = facts->driver_version, .total = facts->total};
-	const size_t words = (offsetof(struct vc_device, live) - offsetof(struct vc_device, uuid)) / 8;
+	const size_t words =
+		(offsetof(struct vc_device, live) - offsetof(struct vc_device, uuid)) / 8;
 	const uint64_t *from = &image.check + 1;
 	struct vc_device *to;
 

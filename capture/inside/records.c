@@ -183,7 +183,10 @@ uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
 	} else {
 		struct vc_record *record = record_at(slot);
 
-		/* The time is that of the call: a second look at the clock costs more than it says. */
+		/*
+		 * The time is that of the call: a second look at the clock costs more than it
+		 * says.
+		 */
 		image_fill(&image, birth, vc_get(&record->time), site);
 		number = clock_next();
 		record_publish(record, &image, number, VC_RECORD_LIVE);
@@ -430,7 +433,9 @@ bool vc_store_claim_found(struct vc_claim *claim)
 
 bool vc_store_claim(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 {
-	/* One that was found and lost to another thread may have left another of the same address. */
+	/*
+	 * One that was found and lost to another thread may have left another of the same address.
+	 */
 	for (int tries = 0; tries < 8 && vc_store_ready(); tries++) {
 		struct vc_met met = search(address, kinds);
 

@@ -2,10 +2,11 @@
 /*
  * Totals per site and per device, which go on when nothing else fits any more.
  *
- * A site is a stack, a Python stack, a device and a kind. At most VC_SITES_MAX have a row; what comes
- * after is added to row 0, "other". A device's highest moment begins an epoch whenever its live bytes
- * pass those at the begin of the last epoch by more than 1 %; a site notes its own live bytes of that
- * moment at its first change after it (see struct vc_site). Any thread, any signal handler.
+ * A site is a stack, a Python stack, a device and a kind. At most VC_SITES_MAX have a row; what
+ * comes after is added to row 0, "other". A device's highest moment begins an epoch whenever its
+ * live bytes pass those at the begin of the last epoch by more than 1 %; a site notes its own live
+ * bytes of that moment at its first change after it (see struct vc_site). Any thread, any signal
+ * handler.
  */
 #ifndef VC_CAPTURE_INSIDE_SITES_H
 #define VC_CAPTURE_INSIDE_SITES_H

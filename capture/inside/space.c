@@ -37,7 +37,7 @@ static const uint8_t table_order[] = {
 #define VC_SKIPPED 16
 
 struct vc_table_space {
-	uint64_t full;                /* the system or the budget refused: only the agent asks again */
+	uint64_t full;                /* refused by system or budget: only the agent asks again */
 	uint64_t skipped[VC_SKIPPED]; /* runs of single items left out: next above, end below; 0 */
 	uint64_t skips;               /* entries of it in use, ever */
 };
@@ -332,8 +332,9 @@ static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chun
 		return CHUNK_NONE;
 	/* A handler must not find its own thread busy here, nor cut the calls below short. */
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
-	if (!__atomic_compare_exchange_n(&vc_space_map.chunk[table][chunk], &address, VC_CHUNK_BUSY, false,
-					 __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
+	if (!__atomic_compare_exchange_n(&vc_space_map.chunk[table][chunk], &address,
+					 VC_CHUNK_BUSY, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_ACQUIRE)) {
 		result = address == VC_CHUNK_BUSY ? CHUNK_BUSY : CHUNK_READY;
 		goto out;
 	}
@@ -609,8 +610,8 @@ static uint64_t first_bytes(unsigned rounds)
 }
 
 /*
- * The root and the first chunks: one range, one mapping. Less of them, down to the root alone, where
- * the budget or the system does not give that much.
+ * The root and the first chunks: one range, one mapping. Less of them, down to the root alone,
+ * where the budget or the system does not give that much.
  */
 static int root_map(int descriptor)
 {

@@ -2,11 +2,11 @@
 /*
  * The file of the recording and the chunks of its tables.
  *
- * Chunk k of a table has twice the room of chunk k - 1 up to a largest size, so that the place of an
- * item follows from its number by arithmetic. A chunk is published in the directory before any item
- * of it is used; it never moves and is never unmapped. Storage comes from fallocate before the
- * mapping, so that no access can fail. Growing blocks all signals of the thread for its time; a
- * thread never waits for another: it grows the chunk after the one another thread is busy with.
+ * Chunk k of a table has twice the room of chunk k - 1 up to a largest size, so that the place of
+ * an item follows from its number by arithmetic. A chunk is published in the directory before any
+ * item of it is used; it never moves and is never unmapped. Storage comes from fallocate before
+ * the mapping, so that no access can fail. Growing blocks all signals of the thread for its time;
+ * a thread never waits for another: it grows the chunk after the one another thread is busy with.
  * Everything but vc_space_create and vc_space_forget may be called on any thread at any time.
  */
 #ifndef VC_CAPTURE_INSIDE_SPACE_H

@@ -22,10 +22,10 @@
 #endif
 
 /*
- * One page of private memory that the kernel empties in every child that gets a copy of the process's
- * memory (fork, clone without CLONE_VM). A vfork child shares the memory, and with it the recording,
- * until it execs; so does a clone with CLONE_VM: for us it is a thread. Kernels before 4.14 do not
- * empty the page: there the word is the process id, asked for each time.
+ * One page of private memory that the kernel empties in every child that gets a copy of the
+ * process's memory (fork, clone without CLONE_VM). A vfork child shares the memory, and with it
+ * the recording, until it execs; so does a clone with CLONE_VM: for us it is a thread. Kernels
+ * before 4.14 do not empty the page: there the word is the process id, asked for each time.
  */
 static union {
 	struct {
@@ -285,7 +285,8 @@ bool vc_store_grow(void)
 	for (size_t i = 0; i < sizeof(ahead); i++)
 		grew |= vc_space_grow_ahead(ahead[i]);
 	/* A ring that has gone round once stays as it is: its order would be lost. */
-	if (2 * vc_word_value(vc_get(&root->freed_next)) > vc_word_value(vc_get(&root->freed_slots)))
+	if (2 * vc_word_value(vc_get(&root->freed_next)) >
+	    vc_word_value(vc_get(&root->freed_slots)))
 		grew |= vc_records_grow_ring(true);
 	grew |= vc_index_grow(vc_space_used(VC_REC_RECORDS));
 	return grew;

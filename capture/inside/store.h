@@ -60,7 +60,9 @@ struct vc_birth {
 	uint32_t references;     /* 0: not counted */
 };
 
-/** Publishes a filling record before the driver is asked. VC_NO_RECORD when full: commit counts it. */
+/**
+ * Publishes a filling record before the driver is asked. VC_NO_RECORD when full: commit counts it.
+ */
 uint32_t vc_store_begin(const struct vc_birth *birth);
 /**
  * The driver said yes: the record goes live with the final fields, is found by address from now
@@ -72,9 +74,10 @@ uint64_t vc_store_commit(uint32_t record, const struct vc_birth *birth);
 void vc_store_abandon(uint32_t record);
 
 /**
- * A record found and, by vc_store_claim, taken for freeing. An allocation that got no record because
- * the recording was full is found and claimed all the same, so that totals stay right: its record is
- * VC_NO_RECORD, its birth 0, and of its copy only address, size, kind, device and site are known.
+ * A record found and, by vc_store_claim, taken for freeing. An allocation that got no record
+ * because the recording was full is found and claimed all the same, so that totals stay right: its
+ * record is VC_NO_RECORD, its birth 0, and of its copy only address, size, kind, device and site
+ * are known.
  */
 struct vc_claim {
 	uint32_t record;
@@ -144,8 +147,8 @@ uint64_t vc_store_device_live(uint32_t device);
 
 /**
  * Adds 1 (or `by`) to a counter. Works before vc_store_start too (kept and added later). The store
- * itself counts what it sees: allocations (commit), frees (free_commit), failed calls (abandon), and
- * whatever it had no room for. Its callers count the rest, unknown frees and blocks among it.
+ * itself counts what it sees: allocations (commit), frees (free_commit), failed calls (abandon),
+ * and whatever it had no room for. Its callers count the rest, unknown frees and blocks among it.
  */
 void vc_store_count(enum vc_counter counter);
 void vc_store_count_by(enum vc_counter counter, uint64_t by);

@@ -41,7 +41,9 @@ static bool block_take(struct vc_thread *block, uint32_t owner, uint32_t thread)
 					   __ATOMIC_RELAXED);
 }
 
-/* The block of a thread that ended: with this thread's own id, given up, or of an id that is gone. */
+/*
+ * The block of a thread that ended: with this thread's own id, given up, or of an id that is gone.
+ */
 static struct vc_thread *block_reuse(uint32_t thread)
 {
 	struct vc_thread *first = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE), *block;
@@ -95,7 +97,9 @@ struct vc_thread *vc_thread_block(void)
 		return local->block;
 	if (!local->id)
 		local->id = (uint32_t)vc_sys_gettid();
-	/* A handler between the two finds no block and makes one of its own: it is kept, not lost. */
+	/*
+	 * A handler between the two finds no block and makes one of its own: it is kept, not lost.
+	 */
 	local->block = block_reuse(local->id);
 	if (!local->block)
 		local->block = block_make(local->id);

@@ -2,8 +2,8 @@
 /*
  * Nanoseconds of the store for one allocation and its free: begin, commit, claim, free_commit.
  *
- * bench_store [FOLDER]   default /dev/shm. Processor time of the thread, so that a busy machine shows
- * less; the median and the best of 31 rounds. Threads have addresses of their own.
+ * bench_store [FOLDER] default /dev/shm. Processor time of the thread, so that a busy machine
+ * shows less; the median and the best of 31 rounds. Threads have addresses of their own.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -114,7 +114,8 @@ static void bench(const char *folder, unsigned threads, uint32_t live)
 		median += worker[i].median / threads;
 		best += worker[i].best / threads;
 	}
-	printf("%u threads, %7u live: %6.0f ns a pair, at best %6.0f\n", threads, live, median, best);
+	printf("%u threads, %7u live: %6.0f ns a pair, at best %6.0f\n", threads, live, median,
+	       best);
 	vc_store_unlink();
 }
 

@@ -118,7 +118,8 @@ void churn_run(struct churn *churn)
 	if (pthread_create(&helper, NULL, agent, churn))
 		abort();
 	for (uint32_t i = 0; i < churn->threads; i++) {
-		worker[i] = (struct worker){churn, (i + 1) * 0x9e3779b97f4a7c15u + churn->seed, i + 1};
+		worker[i] = (struct worker){
+			churn, (i + 1) * 0x9e3779b97f4a7c15u + churn->seed, i + 1};
 		if (pthread_create(&thread[i], NULL, work, &worker[i]))
 			abort();
 	}

@@ -169,8 +169,8 @@ static bool freed_check(struct mini *mini, const struct vc_freed *freed)
 		return true;
 	}
 	entry = sequence / 2 - 1;
-	if (freed->check != check_of(&freed->birth,
-				     (sizeof(*freed) - offsetof(struct vc_freed, birth)) / 8, entry))
+	/* 224 bytes less the sequence and check words */
+	if (freed->check != check_of(&freed->birth, 26, entry))
 		return bad(mini, "freed entry %llu: check", (unsigned long long)entry);
 	if (freed->birth >= freed->death)
 		return bad(mini, "freed entry %llu: died before it was born",

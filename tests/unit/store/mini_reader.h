@@ -37,8 +37,8 @@ struct mini {
 bool mini_read(const char *path, struct mini *ret);
 bool mini_read_descriptor(int descriptor, struct mini *ret);
 /**
- * Walks strings and stacks from end to end. Only where no thread was killed: what it was copying then
- * has no check word and does not say how long it is.
+ * Walks strings and stacks from end to end. Only where no thread was killed: what it was copying
+ * then has no check word and does not say how long it is.
  */
 bool mini_units(struct mini *mini);
 void mini_close(struct mini *mini);

@@ -211,7 +211,9 @@ static void test_abandon(void **state)
 	assert_int_equal(first, second);
 }
 
-/* A new record at the address of one that is still being freed: both stand, the new one is found. */
+/*
+ * A new record at the address of one that is still being freed: both stand, the new one is found.
+ */
 static void test_side_by_side(void **state)
 {
 	static const struct vc_death death;
@@ -323,7 +325,8 @@ static void test_stacks(void **state)
 	/* same hash, other frames: compared, kept apart */
 	same_hash = vc_store_stack_add(0xabcdef, frames + 1, 43, VC_STACK_COMPLETE);
 	assert_int_not_equal(same_hash, id);
-	assert_int_equal(vc_store_stack_add(0xabcdef, frames + 1, 43, VC_STACK_COMPLETE), same_hash);
+	assert_int_equal(vc_store_stack_add(0xabcdef, frames + 1, 43, VC_STACK_COMPLETE),
+			 same_hash);
 	for (unsigned i = 0; i < 2000; i++)
 		assert_int_not_equal(
 			vc_store_stack_add(i * 0x9e3779b97f4a7c15u + 1, frames, 1 + i % 500,
@@ -379,7 +382,10 @@ static void test_rows(void **state)
 	mini_close(&mini);
 }
 
-/* Peak by hand: 100 at A, 50 at B (peak 150), A freed, 20 at C: live 70, peak stays 150 = 100 + 50. */
+/*
+ * Peak by hand: 100 at A, 50 at B (peak 150), A freed, 20 at C: live 70, peak stays 150 = 100 +
+ * 50.
+ */
 static void test_sites(void **state)
 {
 	struct vc_birth a = fixture_birth(0x10, 100), b = fixture_birth(0x20, 50);

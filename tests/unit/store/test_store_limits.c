@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store where something is short: budget, file system, limits, time to live; and in children. */
+/*
+ * The store where something is short: budget, file system, limits, time to live; and in children.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -56,8 +58,8 @@ static void in_child(void (*run)(void))
 }
 
 /*
- * LIVE births, then the frees of all. Whatever was short, the totals are complete, what has a record is
- * found, and lost + kept = all.
+ * LIVE births, then the frees of all. Whatever was short, the totals are complete, what has a
+ * record is found, and lost + kept = all.
  */
 static void fill_and_check(bool expect_lost)
 {

@@ -114,7 +114,10 @@ static void test_churn(void **state)
 	churn_with(8, 2);
 }
 
-/* Far too small: most get no record. Whose address comes back is still known, and totals are right. */
+/*
+ * Far too small: most get no record. Whose address comes back is still known, and totals are
+ * right.
+ */
 static void test_churn_full(void **state)
 {
 	uint64_t live_bytes = 0, device = 0;
@@ -176,8 +179,8 @@ static void *name_things(void *argument)
 
 		snprintf(text, sizeof(text), "name %u", n);
 		string_ids[me][n] = vc_store_string(text, strlen(text));
-		stack_ids[me][n] =
-			vc_store_stack_add((n + 1) * 0x9e3779b97f4a7c15u, frames, 3, VC_STACK_COMPLETE);
+		stack_ids[me][n] = vc_store_stack_add((n + 1) * 0x9e3779b97f4a7c15u, frames, 3,
+						      VC_STACK_COMPLETE);
 	}
 	return NULL;
 }
@@ -205,7 +208,9 @@ static void test_names(void **state)
 		}
 	}
 	fixture_read(&mini);
-	/* two threads that bring the same name at once may both copy it; only one copy gets an id */
+	/*
+	 * two threads that bring the same name at once may both copy it; only one copy gets an id
+	 */
 	assert_true(mini.strings >= NAMES && mini.strings < 2 * NAMES);
 	mini_close(&mini);
 }
