@@ -284,7 +284,10 @@ bool vc_store_grow(void)
 	early_counters_add();
 	for (size_t i = 0; i < sizeof(ahead); i++)
 		grew |= vc_space_grow_ahead(ahead[i]);
-	/* A ring that has gone round once stays as it is: its order would be lost. */
+	/*
+	 * Before it goes round, so that no entry is lost. One that could not grow in time and does
+	 * so later may overwrite newer entries before older ones: each has its own number.
+	 */
 	if (2 * vc_word_value(vc_get(&root->freed_next)) >
 	    vc_word_value(vc_get(&root->freed_slots)))
 		grew |= vc_records_grow_ring(true);
