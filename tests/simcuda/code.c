@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries, kernels and launches: everything is accepted, nothing is read or run. Any name
- * is found as a function; no name is found as a global variable.
+ * Modules, libraries, kernels and launches: everything is accepted, nothing is read or run. Any
+ * name is found as a function; no name is found as a global variable.
  */
 #include <string.h>
 #include <unistd.h>

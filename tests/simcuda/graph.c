@@ -2,9 +2,10 @@
 /*
  * Stream capture and graphs, as far as memory goes.
  *
- * While a stream captures, an asynchronous allocation on it gets an address and no bytes: they are
- * charged when the graph is launched for the first time and given back with the graph. A graph lives
- * while its own handle or an executable made of it does. What it would run is not written down.
+ * While a stream captures, an asynchronous allocation on it gets an address and no bytes: they
+ * are charged when the graph is launched for the first time and given back with the graph. A
+ * graph lives while its own handle or an executable made of it does. What it would run is not
+ * written down.
  */
 #include "sim.h"
 
@@ -87,7 +88,7 @@ static CUresult destroy(CUgraph handle)
 
 /* --- capture --- */
 
-/* Only a stream that was created can capture here; the default ones never can or are not simulated. */
+/* Only a stream that was created can capture here, not the default ones. */
 static CUresult begin(CUstream handle)
 {
 	struct sim_object *stream = sim_object_find(SIM_STREAM, (uint64_t)handle);

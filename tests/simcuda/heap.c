@@ -2,8 +2,9 @@
 /*
  * Ranges of device addresses: large ones of whole granules, small ones in slabs.
  *
- * A slab is one granule cut into 512-byte slots. It costs the device 2 MiB while anything lives in it.
- * Slabs belong to a heap with a lock of its own: a device has several, chosen by thread, a pool one.
+ * A slab is one granule cut into 512-byte slots. It costs the device 2 MiB while anything lives
+ * in it. Slabs belong to a heap with a lock of its own: a device has several, chosen by thread, a
+ * pool one.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "sim.h"
 
 #define WORDS (SIM_SLAB_SLOTS / 64)
+
 struct sim_slab {
 	uint64_t base;
 	struct sim_heap *heap;

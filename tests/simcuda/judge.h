@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reader of the judge's file (SIMCUDA_MAP), for tests that compare a recorder's view with the truth.
+ * Reader of the judge's file (SIMCUDA_MAP), for tests that compare a recorder's view with the
+ * truth.
  *
- * sim_judge_read copies the allocated rows, sorted by kind, then address, then serial. It may read
- * the file of a living process: then rows of calls under way may or may not be there. Plain C, no
- * locks; not for signal handlers.
+ * sim_judge_read copies the allocated rows, sorted by kind, then address, then serial. It may
+ * read the file of a living process: then rows of calls under way may or may not be there. Plain
+ * C, no locks; not for signal handlers.
  */
 #ifndef SIM_JUDGE_H
 #define SIM_JUDGE_H

@@ -2,9 +2,10 @@
 /*
  * Layout of the judge's file (SIMCUDA_MAP): what the simulated driver has given out right now.
  *
- * A header page, then rows of 64 bytes. A row is empty or allocated; its fields are written first and
- * its state last, and when it is emptied the state goes first, so a process that is killed leaves at
- * most the calls that were under way in doubt. The file is for the machine that wrote it.
+ * A header page, then rows of 64 bytes. A row is empty or allocated; its fields are written first
+ * and its state last, and when it is emptied the state goes first, so a process that is killed
+ * leaves at most the calls that were under way in doubt. The file is for the machine that wrote
+ * it.
  */
 #ifndef SIM_JUDGE_FILE_H
 #define SIM_JUDGE_FILE_H

@@ -13,7 +13,7 @@ static CUresult not_supported(enum sim_symbol_id id)
 	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Defined under names of this file's own, since the real names are declared with other arguments. */
+/* Under names of this file's own, since the real names are declared with other arguments. */
 #define SIM_SYMBOL(name, base, version, mode)                                                      \
 	CUresult sim_weak_##name(void) __asm__(#name)                                              \
 		__attribute__((weak, visibility("default")));                                      \

@@ -2,9 +2,9 @@
 /*
  * The registry of handles.
  *
- * A handle is a number that is no valid address: a mark, the object's type, a generation and an index
- * into chunks of objects. Looking it up never reads what it might point to, and a handle of a dead
- * object never equals that of a living one.
+ * A handle is a number that is no valid address: a mark, the object's type, a generation and an
+ * index into chunks of objects. Looking it up never reads what it might point to, and a handle of
+ * a dead object never equals that of a living one.
  */
 #include "sim.h"
 

@@ -2,9 +2,9 @@
 /*
  * Memory pools and stream-ordered allocation.
  *
- * A pool takes device memory in steps of 32 MiB and keeps it until a synchronisation, which gives back
- * what is unused beyond the release threshold. Frees take effect at once, since nothing here runs late.
- * A destroyed pool lives on until its last pointer is freed.
+ * A pool takes device memory in steps of 32 MiB and keeps it until a synchronisation, which gives
+ * back what is unused beyond the release threshold. Frees take effect at once, since nothing here
+ * runs late. A destroyed pool lives on until its last pointer is freed.
  */
 #include "sim.h"
 

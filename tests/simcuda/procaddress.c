@@ -2,9 +2,10 @@
 /*
  * cuGetProcAddress: (name, version, flags) to the address of an exported symbol.
  *
- * As measured on real drivers: the newest ABI that is not newer than the version asked for; names with
- * a suffix are unknown; the per-thread flag prefers the twin; the first ABI of the function itself
- * answers NOT_FOUND and leaves the pointer alone, the second succeeds with NULL and says why.
+ * As measured on real drivers: the newest ABI that is not newer than the version asked for; names
+ * with a suffix are unknown; the per-thread flag prefers the twin; the first ABI of the function
+ * itself answers NOT_FOUND and leaves the pointer alone, the second succeeds with NULL and says
+ * why.
  */
 #include <string.h>
 

@@ -2,8 +2,8 @@
 /*
  * Memory that comes from elsewhere: shareable handles, pool pointers, and legacy IPC.
  *
- * What is passed between processes is a description. An import has addresses of its own and costs its
- * device nothing, as on a real machine, but it does not show the exporter's bytes.
+ * What is passed between processes is a description. An import has addresses of its own and costs
+ * its device nothing, as on a real machine, but it does not show the exporter's bytes.
  */
 #define _GNU_SOURCE
 #include <string.h>

@@ -2,11 +2,12 @@
 /*
  * Inner interfaces of the simulated CUDA driver.
  *
- * Model: one address arena of 2 MiB granules. Device addresses are never readable by the host; the
- * bytes live at the same offset of a second window, the store, over a sparse memfd. A device's memory
- * is a counter that allocations charge. Every handle given out is a number looked up in a registry.
- * All functions may be called from any thread; none may be called from a signal handler. After start
- * nothing calls malloc, so that a test can hold the driver's callers to that.
+ * Model: one address arena of 2 MiB granules. Device addresses are never readable by the host;
+ * the bytes live at the same offset of a second window, the store, over a sparse memfd. A
+ * device's memory is a counter that allocations charge. Every handle given out is a number looked
+ * up in a registry. All functions may be called from any thread; none may be called from a signal
+ * handler. After start nothing calls malloc, so that a test can hold the driver's callers to
+ * that.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -174,7 +175,7 @@ struct sim_object {
 			CUDA_ARRAY3D_DESCRIPTOR descriptor;
 			unsigned int levels;
 			uint64_t bytes;
-			uint64_t level[32]; /* of a mipmap: array handles given out; of an array: owner */
+			uint64_t level[32]; /* of a mipmap: its arrays; of an array: owner */
 		} array;
 		struct {
 			uint64_t parent;
@@ -210,7 +211,7 @@ static inline uint64_t sim_object_handle(const struct sim_object *object)
 
 /* --- contexts and devices (context.c, device.c) --- */
 
-/** The thread's current context; INVALID_CONTEXT without one, CONTEXT_IS_DESTROYED if it is gone. */
+/** The thread's current context; INVALID_CONTEXT or CONTEXT_IS_DESTROYED without one. */
 CUresult sim_current(struct sim_object **ret);
 CUresult sim_context_find(CUcontext context, struct sim_object **ret);
 CUresult sim_context_start(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that the simulated driver carries out, by exported name; part of sim_cuda.h. A build
- * with the real header in its place checks every one of these types.
+ * The functions that the simulated driver carries out, by exported name; part of sim_cuda.h. A
+ * build with the real header in its place checks every one of these types.
  */
 #ifndef SIM_CUDA_API_H
 #define SIM_CUDA_API_H

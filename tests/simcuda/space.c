@@ -2,9 +2,10 @@
 /*
  * Address space: granules taken and given back.
  *
- * Released runs of granules wait in bins by their length and are taken again at exactly that length,
- * last one first, so that a program sees its old addresses soon. Longer runs are split only when
- * never-used space is short. When nothing fits, neighbours are merged once and it is tried again.
+ * Released runs of granules wait in bins by their length and are taken again at exactly that
+ * length, last one first, so that a program sees its old addresses soon. Longer runs are split
+ * only when never-used space is short. When nothing fits, neighbours are merged once and it is
+ * tried again.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -158,13 +159,20 @@ static void bin_extent(struct sim_space *space, uint64_t first, uint64_t count)
 	*bin = extent;
 }
 
+/* The first granule from there on whose address is a multiple of that many granules. */
+static uint64_t align_start(const struct sim_space *space, uint64_t first, uint64_t align)
+{
+	uint64_t origin = space->base / SIM_GRANULE;
+
+	return (first + origin + align - 1) / align * align - origin;
+}
+
 /* A binned run of at least count granules that can hold an aligned start; exact ones only if so. */
 static bool take_binned(struct sim_space *space, uint64_t count, uint64_t align, bool exact,
 			uint64_t *ret)
 {
 	uint64_t bin = count < SIM_BINS ? count : SIM_BINS;
 	uint64_t last = exact ? bin : SIM_BINS;
-	uint64_t origin = space->base / SIM_GRANULE;
 
 	for (; bin <= last; bin++) {
 		struct sim_extent **link = &space->bins[bin];
@@ -172,7 +180,7 @@ static bool take_binned(struct sim_space *space, uint64_t count, uint64_t align,
 		for (; *link; link = &(*link)->next) {
 			struct sim_extent *extent = *link;
 			struct sim_extent found = *extent;
-			uint64_t start = (found.first + origin + align - 1) / align * align - origin;
+			uint64_t start = align_start(space, found.first, align);
 			uint64_t lead = start - found.first;
 
 			if (lead + count > found.count || (exact && found.count != count))
@@ -192,9 +200,8 @@ static bool take_binned(struct sim_space *space, uint64_t count, uint64_t align,
 
 static bool take_unused(struct sim_space *space, uint64_t count, uint64_t align, uint64_t *ret)
 {
-	uint64_t origin = space->base / SIM_GRANULE;
 	uint64_t limit = space->size / SIM_GRANULE;
-	uint64_t start = (space->next + origin + align - 1) / align * align - origin;
+	uint64_t start = align_start(space, space->next, align);
 
 	if (start > limit || count > limit - start)
 		return false;

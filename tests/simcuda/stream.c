@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events. All work is done when its call returns, so nothing ever has to be waited for. */
+/* Streams and events. All work is done when its call returns: nothing has to be waited for. */
 #include <time.h>
 
 #include "sim.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judge's file: every kind of row, and what it says after a SIGKILL in the middle of four busy
- * threads. The worker is this program again; it notes what it knows for certain in a file of its own.
+ * The judge's file: every kind of row, and what it says after a SIGKILL in the middle of four
+ * busy threads. The worker is this program again; it notes what it knows for certain in a file of
+ * its own.
  */
 #include "sim_test.h"
 

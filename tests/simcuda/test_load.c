@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Size and load: an 80 GiB device filled to its limit, long churn, four threads at once. The figures
- * are checked; the time is not. Resident memory stays small throughout.
+ * Size and load: an 80 GiB device filled to its limit, long churn, four threads at once. The
+ * figures are checked; the time is not. Resident memory stays small throughout.
  */
 #include "sim_test.h"
 

@@ -24,7 +24,8 @@ static size_t fill(CUdeviceptr *addresses, size_t room, size_t size)
 static void figures_at_the_limit(void **state)
 {
 	/* 20 MiB: 48 times. 1 MiB takes a whole 2 MiB: 480. 3 MiB takes 4: 240. One byte less than
-	 * 1 MiB takes 2048 slots, two to a slab: 960. 512 bytes: 480 slabs of 4096. 513: of 2048. */
+	 * 1 MiB takes 2048 slots, two to a slab: 960. 512 bytes: 480 slabs of 4096; 513: of 2048.
+	 */
 	static const struct { size_t size, count; } figures[] = {
 		{ 20 * MIB, 48 }, { MIB, 480 },		{ 3 * MIB, 240 },
 		{ MIB - 1, 960 }, { 512, 480 * 4096 },	{ 513, 480 * 2048 },

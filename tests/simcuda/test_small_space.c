@@ -6,7 +6,7 @@
 
 static void init_fails_cleanly(void **state)
 {
-	static const rlim_t spaces[] = { 64, 300, 500 }; /* GiB; both windows of 384 GiB are needed */
+	static const rlim_t spaces[] = { 64, 300, 500 }; /* GiB; twice 384 is needed */
 	struct rlimit before, limit;
 	CUdeviceptr address;
 	CUcontext context;

@@ -2,10 +2,10 @@
 /*
  * Virtual memory management: reservations, handles of physical memory, and mappings between them.
  *
- * A handle's bytes live behind granules of its own that no program sees; a mapping points there, so
- * the same memory can be seen at several addresses. Everything is in whole granules of 2 MiB. A handle
- * keeps its memory until it has neither a reference nor a mapping. All of this belongs to the process,
- * not to a context. One lock guards mappings and reference counts.
+ * A handle's bytes live behind granules of its own that no program sees; a mapping points there,
+ * so the same memory can be seen at several addresses. Everything is in whole granules of 2 MiB.
+ * A handle keeps its memory until it has neither a reference nor a mapping. All of this belongs
+ * to the process, not to a context. One lock guards mappings and reference counts.
  */
 #include "sim.h"
 
@@ -32,7 +32,7 @@ static struct sim_mapping *new_mapping(void)
 
 static bool whole_granules(uint64_t address, uint64_t size)
 {
-	return size && !(address % SIM_GRANULE) && !(size % SIM_GRANULE) && address + size > address;
+	return size && !((address | size) % SIM_GRANULE) && address + size > address;
 }
 
 static CUresult reserve(CUdeviceptr *ret, size_t size, size_t alignment, unsigned long long flags)
