@@ -96,9 +96,9 @@ static size_t without_arguments(const char **function)
 		}
 		if (!strncmp(p, "(anonymous namespace)", 21)) {
 			p += 20;
-		} else if (*p == '<') {
-			templates++;
-		} else if (*p == '>') {
+		} else if (*p == '<' || *p == '{') {
+			templates++; /* a lambda is "{lambda(int)#1}" */
+		} else if (*p == '>' || *p == '}') {
 			templates--;
 		} else if (!templates && *p == '(' && p > start) {
 			end = p;

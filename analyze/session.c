@@ -84,8 +84,18 @@ int vc_session_count(struct vc_session *session, enum vc_account_mode mode,
 	return 0;
 }
 
-int vc_session_want(struct vc_session *session, uint64_t stack)
+int vc_session_want(struct vc_session *session, uint64_t stack, uint64_t kind)
 {
+	if (session->wanted_count == session->wanted_capacity) {
+		uint64_t capacity = session->wanted_capacity ? session->wanted_capacity * 2 : 64;
+		void *wanted = realloc(session->wanted, capacity * sizeof(*session->wanted));
+
+		if (!wanted)
+			return VC_E_NO_MEMORY;
+		session->wanted = wanted;
+		session->wanted_capacity = capacity;
+	}
+	session->wanted[session->wanted_count++] = (struct vc_session_wanted){stack, kind};
 	return vc_names_want(session->names, 0, stack);
 }
 
@@ -108,31 +118,45 @@ static uint64_t each_once(struct vc_chain **chains, uint64_t count)
 	return left;
 }
 
-/** Moves the sites of blocks, and of allocations, past the functions they all come through. */
+/** What the search for common functions gathers. */
+struct gathered {
+	struct vc_chain **chains;
+	uint64_t count;
+	bool blocks; /* chains of blocks, else of device memory */
+};
+
+static void gather(struct gathered *gathered, struct vc_chain *chain, uint64_t kind)
+{
+	bool fits = gathered->blocks ? kind == VC_KIND_BLOCK :
+				       vc_kind_bytes(kind) == VC_BYTES_DEVICE;
+
+	if (fits && chain->has_user)
+		gathered->chains[gathered->count++] = chain;
+}
+
+/** Moves the sites of blocks, or of allocations, past the functions they all come through. */
 static int find_common(struct vc_session *session, bool blocks)
 {
-	struct vc_chain **chains;
-	uint64_t count = 0;
+	struct gathered gathered = {.blocks = blocks};
+	uint64_t most = session->wanted_count;
 
 	for (unsigned i = 0; i < session->count; i++)
-		count += session->accounts[i].group_count;
-	chains = calloc(count ? count : 1, sizeof(*chains));
-	if (!chains)
+		most += session->accounts[i].group_count;
+	gathered.chains = calloc(most ? most : 1, sizeof(*gathered.chains));
+	if (!gathered.chains)
 		return VC_E_NO_MEMORY;
-	count = 0;
 	for (unsigned i = 0; i < session->count; i++) {
 		const struct vc_account *account = &session->accounts[i];
 
-		for (uint64_t j = 0; j < account->group_count; j++) {
-			struct vc_chain *chain = vc_names_chain(session->names, i,
-								account->groups[j].stack);
-
-			if ((account->groups[j].kind == VC_KIND_BLOCK) == blocks && chain->has_user)
-				chains[count++] = chain;
-		}
+		for (uint64_t j = 0; j < account->group_count; j++)
+			gather(&gathered, vc_names_chain(session->names, i, account->groups[j].stack),
+			       account->groups[j].kind);
 	}
-	vc_names_common(chains, each_once(chains, count));
-	free(chains);
+	for (uint64_t i = 0; i < session->wanted_count; i++)
+		gather(&gathered, vc_names_chain(session->names, 0, session->wanted[i].stack),
+		       session->wanted[i].kind);
+	vc_names_common(gathered.chains, each_once(gathered.chains, gathered.count));
+	free(gathered.chains);
 	return 0;
 }
 
@@ -155,6 +179,7 @@ void vc_session_close(struct vc_session *session)
 	}
 	free(session->models);
 	free(session->accounts);
+	free(session->wanted);
 	vc_names_destroy(session->names);
 	vc_resolver_destroy(session->resolver);
 	vc_arena_deinit(&session->arena);

@@ -19,7 +19,12 @@ struct vc_session {
 	struct vc_account *accounts;   /* vc_session_count */
 	struct vc_names *names;        /* files have the numbers of models */
 	struct vc_arena arena;         /* what views allocate */
-	struct vc_resolver *resolver;  /* private */
+	/* private */
+	struct vc_resolver *resolver;
+	struct vc_session_wanted {
+		uint64_t stack, kind;
+	} *wanted;                     /* by vc_session_want */
+	uint64_t wanted_count, wanted_capacity;
 };
 
 /** Opens the operands `first` .. `first + count - 1` of the command. */
@@ -31,8 +36,8 @@ void vc_session_wants_account(struct vc_wanted_columns *wanted);
 /** Makes the accounts and asks for the names of all stacks they hold. */
 int vc_session_count(struct vc_session *session, enum vc_account_mode mode,
 		     enum vc_column_index extra, struct vc_problem *problem);
-/** Asks for the name of one more stack. */
-int vc_session_want(struct vc_session *session, uint64_t stack);
+/** Asks for the name of one more stack of the first file, of something of this kind. */
+int vc_session_want(struct vc_session *session, uint64_t stack, uint64_t kind);
 /** Finds all names, with a line of progress where that takes long. */
 int vc_session_names(struct vc_session *session, struct vc_problem *problem);
 void vc_session_close(struct vc_session *session);

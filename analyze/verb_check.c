@@ -52,7 +52,8 @@ static int check_file(struct vc_emit *emit, const char *path)
 				(unsigned long long)model.faults.count,
 				model.faults.count == 1 ? "place" : "places");
 	} else {
-		vc_emit_line(emit, "%s: whole, every byte verified", path);
+		vc_emit_line(emit, "%s: whole, every %s verified", path,
+			     model.from_recording ? "item" : "byte");
 	}
 	emit_faults(emit, &model.faults);
 	vc_emit_object_end(emit);

@@ -71,7 +71,12 @@ static void emit_free(struct report *report)
 		vc_text_add(&text, "how much was free was not asked; ");
 	}
 	vc_text_bytes(&text, report->oom.live, exact);
-	vc_text_add(&text, " was live in this process");
+	vc_text_add(&text, " was allocated by this process");
+	if (report->oom.cached) {
+		vc_text_add(&text, ", of which ");
+		vc_text_bytes(&text, report->oom.cached, exact);
+		vc_text_add(&text, " was cached and free");
+	}
 	vc_emit_line(report->emit, "%s", vc_text_get(&text));
 	vc_text_deinit(&text);
 }
@@ -104,6 +109,7 @@ static void emit_failure_json(struct report *report)
 	vc_emit_object_end(emit);
 	vc_emit_number(emit, "failures", report->oom.total_failures);
 	vc_emit_number(emit, "retried", report->oom.retried);
+	vc_emit_number(emit, "cached_bytes", report->oom.cached);
 	vc_emit_number(emit, "unlisted_bytes", report->oom.unlisted);
 }
 
@@ -175,15 +181,20 @@ static int make_report(struct report *report, struct vc_problem *problem)
 				      "`vramcore info` and `vramcore top` show what it holds",
 				      "no failed allocation is in this file");
 	stack = value(report, VC_COL_failures_stack);
-	error = vc_session_want(session, stack);
-	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failure_sites] && !error; i++)
-		error = vc_session_want(session, vc_value(tables, VC_COL_sites_stack,
-				vc_value(tables, VC_COL_failure_sites_site, i)));
+	error = vc_session_count(session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
+	if (!error) /* what failed would have been device memory */
+		error = vc_session_want(session, stack, VC_KIND_LINEAR);
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failure_sites] && !error; i++) {
+		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
+
+		error = vc_session_want(session, vc_value(tables, VC_COL_sites_stack, site),
+					vc_value(tables, VC_COL_sites_kind, site));
+	}
 	if (!error)
 		error = vc_session_names(session, problem);
 	if (!error)
-		error = vc_oom_make(tables, session->names, 0, report->row, &session->arena,
-				    &report->oom);
+		error = vc_oom_make(tables, &session->accounts[0], session->names, report->row,
+				    &session->arena, &report->oom);
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	report->chain = vc_names_chain(session->names, 0, stack);
@@ -204,6 +215,7 @@ int vc_verb_oom(const struct vc_command *command, struct vc_emit *emit, struct v
 	if (status)
 		return status;
 	vc_wanted_small(&wanted);
+	vc_session_wants_account(&wanted);
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
 	if (status)
 		return status;

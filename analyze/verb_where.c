@@ -223,6 +223,25 @@ static void emit_freed(struct report *report)
 	vc_emit_number(report->emit, "freed_total", report->where.freed_total);
 }
 
+/** Asks for the stack of a row of allocations. */
+static int want_live(struct report *report, uint64_t row)
+{
+	return vc_session_want(report->session, live(report, VC_COL_allocations_stack, row),
+			       live(report, VC_COL_allocations_kind, row));
+}
+
+/** Asks for the stacks of a row of freed. That of the freeing call begins otherwise: no kind. */
+static int want_freed(struct report *report, uint64_t row)
+{
+	const struct vc_tables *tables = report->tables;
+	int error = vc_session_want(report->session, vc_value(tables, VC_COL_freed_stack, row),
+				    vc_value(tables, VC_COL_freed_kind, row));
+
+	return error ? error : vc_session_want(report->session,
+					       vc_value(tables, VC_COL_freed_death_stack, row),
+					       VC_KIND_UNKNOWN);
+}
+
 /** Asks for the stacks of all that is shown. */
 static int want_stacks(struct report *report)
 {
@@ -230,34 +249,24 @@ static int want_stacks(struct report *report)
 	int error = 0;
 
 	for (unsigned i = 0; i < where->holder_count && !error; i++)
-		error = vc_session_want(report->session,
-					live(report, VC_COL_allocations_stack, where->holders[i]));
+		error = want_live(report, where->holders[i]);
 	if (where->before_known && !error)
-		error = vc_session_want(report->session,
-					live(report, VC_COL_allocations_stack, where->before));
+		error = want_live(report, where->before);
 	if (where->after_known && !error)
-		error = vc_session_want(report->session,
-					live(report, VC_COL_allocations_stack, where->after));
-	for (unsigned i = 0; i < where->freed_count && !error; i++) {
-		error = vc_session_want(report->session,
-					vc_value(report->tables, VC_COL_freed_stack, where->freed[i]));
-		if (!error)
-			error = vc_session_want(report->session,
-						vc_value(report->tables, VC_COL_freed_death_stack,
-							 where->freed[i]));
-	}
+		error = want_live(report, where->after);
+	for (unsigned i = 0; i < where->freed_count && !error; i++)
+		error = want_freed(report, where->freed[i]);
 	return error;
 }
 
+/** What the paths of all stacks that are shown have in common. */
 static void find_prefix(struct report *report)
 {
-	const struct vc_where *where = &report->where;
+	const struct vc_session *session = report->session;
 
-	for (unsigned i = 0; i < where->holder_count; i++)
+	for (uint64_t i = 0; i < session->wanted_count; i++)
 		vc_path_prefix_add(&report->prefix,
-				   vc_names_chain(report->session->names, 0,
-						  live(report, VC_COL_allocations_stack,
-						       where->holders[i])));
+				   vc_names_chain(session->names, 0, session->wanted[i].stack));
 }
 
 static int emit_report(struct report *report, struct vc_problem *problem)
@@ -295,7 +304,8 @@ int vc_verb_where(const struct vc_command *command, struct vc_emit *emit,
 	report.tables = &session.models[0].tables;
 	report.steps = vc_value(report.tables, VC_COL_process_steps_known, 0) != 0;
 	vc_where_find(report.tables, address, &report.where);
-	if (want_stacks(&report))
+	status = vc_session_count(&session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
+	if (!status && want_stacks(&report))
 		status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 					vc_error_text(VC_E_NO_MEMORY));
 	if (!status)

@@ -35,37 +35,72 @@ static int by_bytes(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : by_key(a, b);
 }
 
-int vc_oom_make(const struct vc_tables *tables, const struct vc_names *names, uint32_t file,
-		uint64_t failure, struct vc_arena *arena, struct vc_oom *ret)
+/** Stacks, by row plus 1, whose allocations hold blocks. */
+static bool *segment_stacks(const struct vc_tables *tables, const struct vc_account *account,
+			    struct vc_arena *arena)
 {
-	uint64_t rows = tables->rows[VC_TABLE_failure_sites], count = 0;
-	struct vc_oom oom = {.failure = failure,
-			     .total_failures = tables->rows[VC_TABLE_failures]};
+	uint64_t count = tables->rows[VC_TABLE_stacks] + 1;
+	bool *segment = vc_arena_allocate(arena, count, sizeof(*segment));
 
-	oom.rows = vc_arena_allocate(arena, rows, sizeof(*oom.rows));
-	if (!oom.rows)
+	for (uint64_t i = 0; segment && i < account->group_count; i++)
+		if (account->groups[i].cached_count && account->groups[i].stack < count)
+			segment[account->groups[i].stack] = true;
+	return segment;
+}
+
+/** Makes a row of each site that was live; what lies in the allocator's memory goes to *segments. */
+static uint64_t list_rows(const struct vc_tables *tables, const struct vc_names *names,
+			  const bool *segment, struct vc_oom *oom, uint64_t *segments)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failure_sites]; i++) {
+		struct vc_oom_row *row = &oom->rows[count];
+		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
+		uint64_t stack = vc_value(tables, VC_COL_sites_stack, site);
+		uint64_t bytes = vc_value(tables, VC_COL_failure_sites_bytes, i);
+
+		if (vc_value(tables, VC_COL_failure_sites_failure, i) != oom->failure)
+			continue;
+		row->kind = vc_value(tables, VC_COL_sites_kind, site);
+		if (row->kind != VC_KIND_BLOCK && vc_kind_bytes(row->kind) != VC_BYTES_DEVICE)
+			continue;
+		if (row->kind != VC_KIND_BLOCK && segment[stack]) {
+			*segments += bytes;
+			continue;
+		}
+		row->chain = vc_names_chain(names, 0, stack);
+		row->key = row->chain->count ? vc_chain_key(row->chain, 0) : 0;
+		row->bytes = bytes;
+		row->count = vc_value(tables, VC_COL_failure_sites_count, i);
+		oom->bytes += bytes;
+		count++;
+	}
+	return count;
+}
+
+int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account,
+		const struct vc_names *names, uint64_t failure, struct vc_arena *arena,
+		struct vc_oom *ret)
+{
+	struct vc_oom oom = {.failure = failure,
+			     .total_failures = tables->rows[VC_TABLE_failures],
+			     .live = vc_value(tables, VC_COL_failures_live, failure)};
+	bool *segment = segment_stacks(tables, account, arena);
+	uint64_t count, segments = 0, blocks = 0;
+
+	oom.rows = vc_arena_allocate(arena, tables->rows[VC_TABLE_failure_sites],
+				     sizeof(*oom.rows));
+	if (!oom.rows || !segment)
 		return VC_E_NO_MEMORY;
 	for (uint64_t i = 0; i < oom.total_failures; i++)
 		oom.retried += vc_value(tables, VC_COL_failures_outcome, i) == VC_FAILURE_RETRIED;
-	for (uint64_t i = 0; i < rows; i++) {
-		struct vc_oom_row *row = &oom.rows[count];
-		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
-
-		if (vc_value(tables, VC_COL_failure_sites_failure, i) != failure)
-			continue;
-		row->chain = vc_names_chain(names, file,
-					    vc_value(tables, VC_COL_sites_stack, site));
-		row->key = row->chain->count ? vc_chain_key(row->chain, 0) : 0;
-		row->kind = vc_value(tables, VC_COL_sites_kind, site);
-		row->bytes = vc_value(tables, VC_COL_failure_sites_bytes, i);
-		row->count = vc_value(tables, VC_COL_failure_sites_count, i);
-		oom.bytes += row->bytes;
-		count++;
-	}
+	count = list_rows(tables, names, segment, &oom, &segments);
 	qsort(oom.rows, count, sizeof(*oom.rows), by_key);
 	for (uint64_t i = 0; i < count; i++) {
 		struct vc_oom_row *row = &oom.rows[i], *last = &oom.rows[oom.count ? oom.count - 1 : 0];
 
+		blocks += row->kind == VC_KIND_BLOCK ? row->bytes : 0;
 		if (oom.count && last->key == row->key) {
 			last->bytes += row->bytes;
 			last->count += row->count;
@@ -74,8 +109,8 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_names *names, ui
 		}
 	}
 	qsort(oom.rows, oom.count, sizeof(*oom.rows), by_bytes);
-	oom.live = vc_value(tables, VC_COL_failures_live, failure);
-	oom.unlisted = oom.live > oom.bytes ? oom.live - oom.bytes : 0;
+	oom.cached = segments > blocks ? segments - blocks : 0;
+	oom.unlisted = oom.live > oom.bytes + oom.cached ? oom.live - oom.bytes - oom.cached : 0;
 	*ret = oom;
 	return 0;
 }

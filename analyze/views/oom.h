@@ -2,13 +2,16 @@
 /*
  * The last allocation that failed for good, and what was live then.
  *
- * Pure. A failure that was retried with success is taken only when there is no other.
+ * Pure. A failure that was retried with success is taken only when there is no other. As everywhere
+ * (account.h), blocks of the program's allocator stand for the memory they lie in: sites whose
+ * allocations hold blocks in this file are not rows, what blocks leave of them is cached.
  */
 #ifndef VC_ANALYZE_VIEWS_OOM_H
 #define VC_ANALYZE_VIEWS_OOM_H
 
 #include "analyze/arena.h"
 #include "analyze/names.h"
+#include "analyze/views/account.h"
 
 struct vc_oom_row {
 	uint64_t key;
@@ -23,14 +26,16 @@ struct vc_oom {
 	struct vc_oom_row *rows;/* live by site when it failed, largest first */
 	uint64_t count;
 	uint64_t bytes;         /* sum of the rows */
-	uint64_t live;          /* by the recorder's count */
-	uint64_t unlisted;      /* live less the rows: sites past those that were kept */
+	uint64_t cached;        /* in the allocator's memory, free */
+	uint64_t live;          /* device memory by the recorder's count */
+	uint64_t unlisted;      /* live less rows and cached: sites past those that were kept */
 };
 
 /** Row of the failure to show; VC_E_NOT_FOUND: none. */
 int vc_oom_pick(const struct vc_tables *tables, uint64_t *ret);
 /** Sums its sites by key. 0, VC_E_NO_MEMORY. */
-int vc_oom_make(const struct vc_tables *tables, const struct vc_names *names, uint32_t file,
-		uint64_t failure, struct vc_arena *arena, struct vc_oom *ret);
+int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account,
+		const struct vc_names *names, uint64_t failure, struct vc_arena *arena,
+		struct vc_oom *ret);
 
 #endif

@@ -210,9 +210,41 @@ static void test_common_keeps_last(void **state)
 	assert_int_equal(chains[1]->shown, 0);
 }
 
+/* Functions as C++ writes them, and as they are shown. */
+static void test_functions(void **state)
+{
+	static const struct {
+		const char *demangled, *shown;
+	} cases[] = {
+		{"plain", "plain"},
+		{"f(int, char const*)", "f"},
+		{"int ns::g<float, 3>(std::vector<int> const&)", "ns::g<float, 3>"},
+		{"(anonymous namespace)::h(int)", "(anonymous namespace)::h"},
+		{"main::{lambda(int)#1}::operator()(int) const", "main::{lambda(int)#1}::operator()"},
+		{"A::operator<(A const&) const", "A::operator<"},
+		{"operator new(unsigned long)", "operator new"},
+		{"std::map<std::__cxx11::basic_string<char>, std::vector<int>>::find(int)",
+		 "std::map<>::find"},
+		{"broken<<<(", "broken<<<("},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		const struct vc_frame_name frame = {.function = cases[i].demangled, .file = "/x/a/b.cc",
+						    .line = 1, .module = "/m", .build_id = ""};
+		struct vc_text text = {0};
+
+		vc_frame_text(&text, &frame, NULL);
+		assert_memory_equal(vc_text_get(&text), "a/b.cc:1  ", 10);
+		assert_string_equal(vc_text_get(&text) + 10, cases[i].shown);
+		vc_text_deinit(&text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_functions),
 		cmocka_unit_test_setup_teardown(test_user_code, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_rebuild, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_library, set_up, tear_down),

@@ -249,6 +249,7 @@ static void test_oom(void **state)
 		uint64_t site = build_row(tables, VC_TABLE_sites);
 
 		build_set(tables, VC_COL_sites_stack, site, i == 1 ? stack_b : stack_a);
+		build_set(tables, VC_COL_sites_kind, site, VC_KIND_LINEAR);
 		build_set(tables, VC_COL_failures_outcome, build_row(tables, VC_TABLE_failures),
 			  outcome[i]);
 	}
@@ -262,13 +263,42 @@ static void test_oom(void **state)
 	count(VC_COLUMNS);
 	assert_int_equal(vc_oom_pick(tables, &row), 0);
 	assert_int_equal(row, 1); /* the last that was not retried */
-	assert_int_equal(vc_oom_make(tables, names, 0, row, &arena, &oom), 0);
+	assert_int_equal(vc_oom_make(tables, &account, names, row, &arena, &oom), 0);
 	assert_int_equal(oom.total_failures, 3);
 	assert_int_equal(oom.retried, 1);
 	assert_int_equal(oom.count, 2); /* sites 0 and 2 have one stack */
 	assert_int_equal(oom.rows[0].bytes, 300);
 	assert_int_equal(oom.rows[1].bytes, 17);
 	assert_int_equal(oom.unlisted, 83);
+}
+
+/* Segments of 1,000 at stack a, blocks of 600 in them at stack b: 400 are cached, 50 not listed. */
+static void test_oom_blocks(void **state)
+{
+	static const struct {
+		uint64_t kind, bytes;
+	} then[] = {{VC_KIND_LINEAR, 1000}, {VC_KIND_BLOCK, 600}, {VC_KIND_PINNED, 77}};
+	struct vc_oom oom;
+
+	(void)state;
+	add(VC_KIND_LINEAR, 0x10000, 1000, stack_a);
+	add(VC_KIND_BLOCK, 0x10000, 500, stack_b);
+	build_set(tables, VC_COL_failures_live, build_row(tables, VC_TABLE_failures), 1050);
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t site = build_row(tables, VC_TABLE_sites);
+		uint64_t row = build_row(tables, VC_TABLE_failure_sites);
+
+		build_set(tables, VC_COL_sites_stack, site, i == 0 ? stack_a : stack_b);
+		build_set(tables, VC_COL_sites_kind, site, then[i].kind);
+		build_set(tables, VC_COL_failure_sites_site, row, site);
+		build_set(tables, VC_COL_failure_sites_bytes, row, then[i].bytes);
+	}
+	count(VC_COLUMNS);
+	assert_int_equal(vc_oom_make(tables, &account, names, 0, &arena, &oom), 0);
+	assert_int_equal(oom.count, 1);
+	assert_int_equal(oom.rows[0].bytes, 600);
+	assert_int_equal(oom.cached, 400);
+	assert_int_equal(oom.unlisted, 50);
 }
 
 /* ---- evidence ---- */
@@ -350,6 +380,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_sites, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_where, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_oom, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_oom_blocks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_evidence, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_evidence_faults, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_info, set_up, tear_down),
