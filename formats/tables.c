@@ -431,10 +431,16 @@ int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault)
 
 /* ---- repair ---- */
 
+/* One for each table: twenty columns that dangle for one reason say no more than one. */
 static void add_range_fault(struct vc_faults *faults, enum vc_table_index table)
 {
+	const struct vc_fault *last = NULL;
 	struct vc_fault fault;
 
+	if (faults && faults->count && faults->count <= VC_FAULTS_KEPT)
+		last = &faults->kept[faults->count - 1];
+	if (last && last->error == VC_E_RANGE && !strcmp(last->section, vc_table_info[table].section))
+		return;
 	vc_fault_set(&fault, VC_E_RANGE, vc_table_info[table].section, 0);
 	vc_faults_add(faults, &fault);
 }

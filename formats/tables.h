@@ -165,8 +165,8 @@ int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault);
 /**
  * Makes damaged tables pass vc_tables_check: references that dangle become 0 (none, ""), stacks
  * that dangle become empty, rows of failure_sites that dangle are left out, and `process` gets a
- * row of zeroes where it has none. One VC_E_RANGE per column that was changed goes to *faults. Only
- * for files that are known to be damaged.
+ * row of zeroes where it has none. One VC_E_RANGE per table that was changed goes to *faults (may
+ * be NULL). Only for files that are known to be damaged.
  */
 int vc_tables_repair(struct vc_tables *tables, struct vc_faults *faults);
 
