@@ -234,11 +234,11 @@ static void test_random_damage(void **state)
 	made_end(&made);
 }
 
-static double seconds(void)
+static double seconds(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
@@ -271,18 +271,18 @@ static void test_million(void **state)
 	}
 	made.root->clock = vc_word(count);
 	before = peak_memory();
-	began = seconds();
+	began = seconds(CLOCK_PROCESS_CPUTIME_ID);
 	convert_whole(&made, NULL, &tables);
-	took = seconds() - began;
+	took = seconds(CLOCK_PROCESS_CPUTIME_ID) - began;
 	assert_int_equal(tables.rows[VC_TABLE_allocations], count);
 	for (uint32_t i = 0; i < count; i++)
 		if (CELL(&tables, allocations_birth, i) != i + 1u ||
 		    CELL(&tables, allocations_size, i) != 0x100001u + i)
 			fail_msg("row %u", i);
-	printf("a million records: %.2f s, %llu MiB\n", took,
+	printf("a million records: %.2f s of processor, %llu MiB\n", took,
 	       (unsigned long long)(peak_memory() - before) >> 20);
 #ifndef __SANITIZE_ADDRESS__
-	assert_true(took < 3);
+	assert_true(took < 1.5);
 	assert_true(peak_memory() - before < 260u << 20);
 #endif
 	vc_tables_deinit(&tables);
@@ -307,11 +307,11 @@ static void test_all_torn(void **state)
 		made_record_at(&made, i)->size++;
 	}
 	made.root->clock = vc_word(10);
-	began = seconds();
+	began = seconds(CLOCK_MONOTONIC);
 	assert_int_equal(convert_made(&made, NULL, &tables, &faults), 0);
 	assert_int_equal(faults.count, 20000);
 	assert_int_equal(tables.rows[VC_TABLE_allocations], 20000);
-	assert_true(seconds() - began < 10);
+	assert_true(seconds(CLOCK_MONOTONIC) - began < 20);
 	vc_tables_deinit(&tables);
 	made_end(&made);
 }
