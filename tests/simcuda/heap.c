@@ -398,7 +398,8 @@ static CUresult destroy_small(struct sim_slab *slab, uint64_t address, uint32_t 
 	uint32_t slot, count;
 
 	pthread_mutex_lock(&heap->lock);
-	if (address - slab->base < SIM_GRANULE) {
+	/* Until the lock was held the slab may have been given up and taken by another heap. */
+	if (slab->heap == heap && address - slab->base < SIM_GRANULE) {
 		slot = (uint32_t)((address - slab->base) / SIM_SLOT);
 		range = slab->at[slot];
 	}
@@ -469,13 +470,13 @@ CUresult sim_range_destroy(uint64_t address, uint32_t accepted, struct sim_range
 
 /* --- look-up --- */
 
-static struct sim_range *find_small(struct sim_slab *slab, uint64_t address)
+static struct sim_range *find_small(struct sim_heap *heap, struct sim_slab *slab, uint64_t address)
 {
 	uint32_t slot, word;
 	uint64_t bits;
 	struct sim_range *range;
 
-	if (address - slab->base >= SIM_GRANULE)
+	if (slab->heap != heap || address - slab->base >= SIM_GRANULE)
 		return NULL;
 	slot = (uint32_t)((address - slab->base) / SIM_SLOT);
 	word = slot / 64;
@@ -493,15 +494,17 @@ bool sim_range_find(uint64_t address, struct sim_range *ret)
 	struct sim_space *space = sim_space_of(address);
 	struct sim_range *range;
 	struct sim_slab *slab;
+	struct sim_heap *heap;
 	pthread_mutex_t *lock;
 
 	if (!space)
 		return false;
 	slab = atomic_load_explicit(&sim_granule_of(space, address)->slab, memory_order_acquire);
-	lock = slab ? &slab->heap->lock : &space->lock;
+	heap = slab ? slab->heap : NULL;
+	lock = heap ? &heap->lock : &space->lock;
 	pthread_mutex_lock(lock);
 	if (slab)
-		range = find_small(slab, address);
+		range = find_small(heap, slab, address);
 	else
 		range = atomic_load(&sim_granule_of(space, address)->range);
 	if (range && (!range->base || address - range->base >= range->span ||

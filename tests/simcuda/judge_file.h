@@ -46,6 +46,8 @@ struct sim_judge_row {
 	uint64_t reserved[2];
 };
 
+#ifndef __cplusplus
 _Static_assert(sizeof(struct sim_judge_row) == 64, "rows are 64 bytes");
+#endif
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports: by descriptor and by pool in one process, by legacy IPC from another, ourselves again. */
+/* Imports: by descriptor and by pool in one process, by legacy IPC from another one. */
 #include "sim_test.h"
 
 #include <stdlib.h>
