@@ -3,14 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Beside the state of a row until the rows are sorted. */
 #define FROM_RING 0x100u     /* its record has left its slot */
 #define FROM_FREEING 0x200u  /* its record was being freed: the ring may know more */
 #define STATE_BITS 0xffu
 
-#define RING_WAITS 20        /* of a millisecond, for entries that are being written */
 #define CONTAINERS_BACK 16   /* containers looked at for one block */
 
 int vc_numbers_add(struct vc_numbers *numbers, uint64_t number)
@@ -205,127 +203,56 @@ static int take_freed(void *self, enum vc_item state, uint64_t slot, const void 
 }
 
 /*
- * Entries from `from` to `end` that stand in no slot. One whose slot has not been written yet is
- * on its way: its record is still in its own slot and was seen there.
+ * An entry whose slot holds an older one was not overwritten: it had not been written yet, so its
+ * record had not left its own slot when the records were read, which was before; or its number was
+ * given up for another one. A slot that was never used though the ring has gone round is new: the
+ * entry was elsewhere.
  */
-struct missing {
-	uint64_t from, end;
-	uint64_t total;     /* not found */
-	uint64_t on_way;    /* of these: slot not written yet */
-};
-
-static bool slot_not_written(uint64_t sequence, uint64_t entry)
+static bool entry_overwritten(uint64_t sequence, uint64_t entry, uint64_t ring_slots)
 {
-	return sequence < 2 * (entry + 1);
+	return sequence >= 2 * (entry + 1) || (!sequence && entry >= ring_slots);
 }
 
-static int count_missing(const struct vc_conversion *conversion, uint64_t ring_slots,
-			 struct missing *ret)
+/* Counts the entries from N at S to `end` that were overwritten before they were read. */
+static int find_missing(struct vc_conversion *conversion, uint64_t end)
 {
-	/* the few that a map of bits is worth; further back hardly any entry can be left */
-	uint64_t back = 2 * conversion->slots, low = ret->from;
+	struct vc_recording *recording = &conversion->recording;
+	uint64_t ring_slots = vc_recording_value(recording, &recording->root->freed_slots, 0);
+	uint64_t from = conversion->freed_next_known ? conversion->freed_next :
+						       conversion->newest_before;
+	uint64_t back = 2 * conversion->slots, low = from, missing = 0;
 	uint8_t *found;
 
-	ret->total = ret->on_way = 0;
-	if (ret->end <= ret->from)
+	if (end <= from)
 		return 0;
-	if (ret->end - ret->from > back) {
-		low = ret->end - back;
-		ret->total = low - ret->from;
+	/* the few that a map of bits is worth; further back hardly any entry can be left */
+	if (end - from > back) {
+		low = end - back;
+		missing = low - from;
 	}
-	found = calloc(1, (ret->end - low) / 8 + 1);
+	found = calloc(1, (end - low) / 8 + 1);
 	if (!found)
 		return VC_E_NO_MEMORY;
 	for (uint64_t slot = 0; slot < conversion->slots; slot++) {
 		uint64_t sequence = conversion->sequence[slot], entry = sequence / 2 - 1;
 
-		if (!sequence || sequence & 1 || entry < ret->from || entry >= ret->end)
+		if (!sequence || sequence & 1 || entry < from || entry >= end)
 			continue;
 		if (entry >= low)
 			found[(entry - low) / 8] |= (uint8_t)(1u << (entry - low) % 8);
-		else if (ret->total)
-			ret->total--;
+		else if (missing)
+			missing--;
 	}
-	for (uint64_t entry = low; entry < ret->end; entry++) {
+	for (uint64_t entry = low; entry < end; entry++) {
 		uint64_t slot = ring_slots ? entry % ring_slots : 0;
 
 		if (found[(entry - low) / 8] >> (entry - low) % 8 & 1)
 			continue;
-		ret->total++;
-		if (slot < conversion->slots &&
-		    slot_not_written(conversion->sequence[slot], entry))
-			ret->on_way++;
+		missing += slot >= conversion->slots ||
+			   entry_overwritten(conversion->sequence[slot], entry, ring_slots);
 	}
 	free(found);
-	return 0;
-}
-
-/* An entry that has been written since its slot was looked at. */
-static int take_written(void *self, enum vc_item state, uint64_t slot, const void *item,
-			uint64_t offset)
-{
-	const struct vc_conversion *conversion = self;
-	const struct vc_freed *freed = item;
-
-	if (state == VC_ITEM_GOOD && vc_word_value(freed->sequence) == conversion->sequence[slot])
-		return 0;
-	return take_freed(self, state, slot, item, offset);
-}
-
-static int read_unwritten(struct vc_conversion *conversion, const struct missing *missing,
-			  uint64_t ring_slots)
-{
-	uint64_t entry = missing->from;
-
-	if (!ring_slots)
-		return 0;
-	if (missing->end - entry > conversion->slots)
-		entry = missing->end - conversion->slots;
-	for (; entry < missing->end; entry++) {
-		uint64_t slot = entry % ring_slots;
-		int error;
-
-		if (slot >= conversion->slots ||
-		    !slot_not_written(conversion->sequence[slot], entry))
-			continue;
-		error = vc_recording_one(&conversion->recording, VC_REC_FREED, slot, take_written,
-					 conversion);
-		if (error && error != VC_E_NOT_FOUND)
-			return error;
-	}
-	return 0;
-}
-
-/*
- * Looks whether deaths after S are missing from the ring. Entries on their way are waited for, but
- * not for more than the frees that were seen in progress explain: in a stopped or dead process
- * they never come.
- */
-static int find_missing(struct vc_conversion *conversion, uint64_t end)
-{
-	struct vc_recording *recording = &conversion->recording;
-	uint64_t slots = vc_recording_value(recording, &recording->root->freed_slots, 0);
-	uint64_t from = conversion->freed_next_known ? conversion->freed_next :
-						       conversion->newest_before;
-	struct missing missing = {.from = from, .end = end};
-	const struct timespec moment = {.tv_nsec = 1000000};
-	uint64_t explained;
-	int error;
-
-	for (int waits = 0;; waits++) {
-		error = count_missing(conversion, slots, &missing);
-		if (error)
-			return error;
-		if (missing.on_way <= conversion->freeing.count || waits == RING_WAITS)
-			break;
-		nanosleep(&moment, NULL);
-		error = read_unwritten(conversion, &missing, slots);
-		if (error)
-			return error;
-	}
-	explained = missing.on_way < conversion->freeing.count ? missing.on_way :
-								 conversion->freeing.count;
-	conversion->deaths_missing = missing.total - explained;
+	conversion->deaths_missing = missing;
 	return 0;
 }
 

@@ -420,14 +420,37 @@ static void test_deaths_missing(void **state)
 	made_record(&made, 0, 30, VC_RECORD_FREEING, 160, made_linear(30));
 	assert_int_equal(missing_at(&made, 0), 5);
 	assert_int_equal(missing_at(&made, 1), 0);
-	/* entry 11 has taken its number only; its record is there too, or it is not */
+	/* entry 11 has only taken its number: its slot has entry 7, its record is where it was */
 	made.root->freed_next = vc_word(12);
-	assert_int_equal(missing_at(&made, 1), 1);
-	made_record(&made, 1, 31, VC_RECORD_FREEING, 161, made_linear(31));
 	assert_int_equal(missing_at(&made, 1), 0);
-	/* a ring that went round more than once */
+	/* entry 11 is there, and entry 7 with it is not */
+	made_freed(&made, 11, 31, 161, made_linear(31));
+	assert_int_equal(missing_at(&made, 1), 1);
+	/* far behind: 8, 9 and 11 are there; of the last eight no slot has been written */
 	made.root->freed_next = vc_word(1000000000000);
-	assert_int_equal(missing_at(&made, 1), 1000000000000 - 7 - 3 - 2);
+	assert_int_equal(missing_at(&made, 1), 1000000000000 - 7 - 3 - 8);
+	made_end(&made);
+}
+
+/* A ring that gained slots after it had gone round: entries may have been in any slot. */
+static void test_ring_that_grew_late(void **state)
+{
+	struct made_sizes sizes = small;
+	struct made_recording made;
+
+	(void)state;
+	sizes.items[VC_REC_FREED] = 8;
+	made_start(&made, &sizes);
+	made.root->clock = vc_word(200);
+	made_moment(&made, (struct vc_moment_row){.number = 100, .freed_next = 4});
+	made.items[VC_REC_FREED] = 4; /* 4 slots when entries 0 to 11 were written */
+	for (uint64_t entry = 0; entry < 12; entry++)
+		made_freed(&made, entry, 10 + entry, 101 + entry, made_linear(10 + entry));
+	made.items[VC_REC_FREED] = 8;
+	for (uint64_t entry = 12; entry < 17; entry++)
+		made_freed(&made, entry, 10 + entry, 101 + entry, made_linear(10 + entry));
+	/* slots 4 to 7 now have 12 to 15, slot 0 has 16 */
+	assert_int_equal(missing_at(&made, 0), 4 + 1);
 	made_end(&made);
 }
 
@@ -581,6 +604,7 @@ int main(void)
 		cmocka_unit_test(test_slot_and_ring),
 		cmocka_unit_test(test_same_birth_twice),
 		cmocka_unit_test(test_deaths_missing),
+		cmocka_unit_test(test_ring_that_grew_late),
 		cmocka_unit_test(test_newest_freed_are_kept),
 		cmocka_unit_test(test_torn_commit),
 		cmocka_unit_test(test_parents),
