@@ -312,6 +312,49 @@ class Usage(unittest.TestCase):
                         self.assertLessEqual(len(line), width)
 
 
+class Damage(unittest.TestCase):
+    """A damaged file gives the same report, or says that it is damaged and where; never other numbers."""
+
+    def check(self, path, whole, what):
+        for arguments, expected in whole.items():
+            code, out, err = run(*arguments, path, "--json", "--no-symbols")
+            self.assertIn(code, (0, 1, 2), (what, err))
+            self.assertEqual(err, "")
+            d = json.loads(out)
+            if code == 0:
+                self.strip(d)
+                self.assertEqual(d, expected, what)
+            elif code == 1:
+                keys = {i["key"]: i["text"] for i in d["evidence"]["items"] if i["effect"] == "bytes"}
+                self.assertIn("damaged", keys, what)
+                self.assertRegex(keys["damaged"], r"^\S.* damaged at byte [\d,]+ \(")
+            else:
+                self.assertEqual(d["schema"], "vramcore.error/1")
+
+    @staticmethod
+    def strip(d):
+        d["file"].pop("path")
+        for item in d["evidence"]["items"]:
+            item.pop("path")
+
+    def test_cut_and_flipped(self):
+        whole = {}
+        for arguments in (("info",), ("top", "--by", "phase")):
+            whole[arguments] = json.loads(run(*arguments, "step1000.vramcore", "--json", "--no-symbols")[1])
+            self.strip(whole[arguments])
+        data = pathlib.Path(FOLDER, "step1000.vramcore").read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "damaged.vramcore")
+            for length in range(0, len(data), len(data) // 40):
+                pathlib.Path(path).write_bytes(data[:length])
+                self.check(path, whole, f"cut at {length}")
+            for bit in range(3, len(data) * 8, len(data) * 8 // 80):
+                flipped = bytearray(data)
+                flipped[bit // 8] ^= 1 << bit % 8
+                pathlib.Path(path).write_bytes(flipped)
+                self.check(path, whole, f"bit {bit} flipped")
+
+
 class Documents(unittest.TestCase):
     """Help and man page know every verb and option of the tables."""
 
