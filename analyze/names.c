@@ -322,6 +322,29 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
 	return names->files[file].chains[stack - 1];
 }
 
+unsigned vc_names_lacks(const struct vc_names *names, struct vc_names_lack *ret, unsigned most)
+{
+	unsigned count = 0;
+
+	if (!names->resolver || !names->resolver->lacks)
+		return 0;
+	for (const struct module *module = names->modules; module; module = module->next) {
+		struct vc_frame_name frame = {.module = module->path};
+		const char *detail = "", *why;
+
+		vc_owner_find(&frame);
+		if (frame.owner != VC_OWNER_USER)
+			continue;
+		why = names->resolver->lacks(names->resolver->context, module->number, &detail);
+		if (!why)
+			continue;
+		if (count < most)
+			ret[count] = (struct vc_names_lack){module->path, why, detail};
+		count++;
+	}
+	return count;
+}
+
 struct vc_names_count vc_names_count(const struct vc_names *names)
 {
 	return names->count;

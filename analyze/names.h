@@ -53,6 +53,8 @@ struct vc_resolver {
 	/* NULL functions where nothing is known; valid until the resolver ends */
 	int (*get)(void *context, uint32_t module, uint64_t offset, size_t index,
 		   struct vc_frame_name *ret); /* VC_E_NOT_FOUND: no frame of that index */
+	/* what keeps a module from having lines: one clause, NULL nothing; may be NULL */
+	const char *(*lacks)(void *context, uint32_t module, const char **ret_detail);
 };
 
 struct vc_names;
@@ -80,6 +82,15 @@ unsigned vc_names_common(struct vc_chain *const *chains, size_t count);
 
 /** Key of a chain for comparisons, never 0; of its first `depth` user frames only where depth is not 0. */
 uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth);
+
+/** A loaded object of the user's whose code has no lines. */
+struct vc_names_lack {
+	const char *module;      /* its path */
+	const char *why;         /* "no debug information, symbols only" */
+	const char *detail;      /* "" nothing more is known */
+};
+/** The first `most` of them; how many there are. */
+unsigned vc_names_lacks(const struct vc_names *names, struct vc_names_lack *ret, unsigned most);
 
 struct vc_names_count {
 	uint64_t frames;  /* of the stacks asked for, each different one once, inlined ones not */

@@ -236,6 +236,29 @@ static void emit_evidence_json(struct vc_emit *emit, const struct vc_session *se
 	vc_emit_object_end(emit);
 }
 
+/** Says which of the user's files have no lines: the sites in them are offsets. */
+static void emit_lacks(struct vc_emit *emit, const struct vc_session *session)
+{
+	enum { MOST = 8 };
+	struct vc_names_lack lacks[MOST];
+	unsigned count = vc_names_lacks(session->names, lacks, MOST);
+
+	vc_emit_list(emit, "without_lines");
+	for (unsigned i = 0; i < count && i < MOST; i++) {
+		vc_emit_line(emit, "no lines for %s: %s%s%s%s (--debug-dir DIR looks there too)",
+			     lacks[i].module, lacks[i].why, *lacks[i].detail ? " (" : "",
+			     lacks[i].detail, *lacks[i].detail ? ")" : "");
+		vc_emit_object(emit, NULL);
+		vc_emit_string(emit, "module", lacks[i].module);
+		vc_emit_string(emit, "why", lacks[i].why);
+		vc_emit_string(emit, "detail", lacks[i].detail);
+		vc_emit_object_end(emit);
+	}
+	vc_emit_list_end(emit);
+	if (count > MOST)
+		vc_emit_line(emit, "no lines for %u more files", count - MOST);
+}
+
 int vc_report_evidence(struct vc_emit *emit, struct vc_session *session, bool numbers,
 		       struct vc_problem *problem)
 {
@@ -248,6 +271,7 @@ int vc_report_evidence(struct vc_emit *emit, struct vc_session *session, bool nu
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	evidence = &made;
+	emit_lacks(emit, session);
 	add_clauses(&text, session, evidence, VC_EFFECT_BYTES);
 	if (numbers)
 		add_numbers(&text, session, evidence);

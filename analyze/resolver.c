@@ -69,6 +69,18 @@ static int get(void *context, uint32_t module, uint64_t offset, size_t index,
 	return 0;
 }
 
+static const char *lacks(void *context, uint32_t module, const char **ret_detail)
+{
+	const struct state *state = context;
+	struct vc_module_report report;
+
+	if (vc_symbols_module_report(state->symbols, module, &report) ||
+	    report.state == VC_MODULE_DEBUG)
+		return NULL;
+	*ret_detail = report.detail ? report.detail : "";
+	return vc_module_state_text(report.state);
+}
+
 int vc_resolver_create(const struct vc_symbols_options *options, struct vc_resolver **ret)
 {
 	struct state *state = calloc(1, sizeof(*state));
@@ -81,7 +93,7 @@ int vc_resolver_create(const struct vc_symbols_options *options, struct vc_resol
 		free(state);
 		return error;
 	}
-	state->resolver = (struct vc_resolver){state, want, resolve, get};
+	state->resolver = (struct vc_resolver){state, want, resolve, get, lacks};
 	*ret = &state->resolver;
 	return 0;
 }

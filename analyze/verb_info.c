@@ -224,9 +224,33 @@ static void emit_counts(struct report *report)
 	vc_text_deinit(&text);
 }
 
+/** The stored environment and the triggers that fired: JSON has them. */
+static void emit_environment(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+	struct vc_emit *emit = report->emit;
+
+	vc_emit_object(emit, "environment");
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_environment]; i++)
+		vc_emit_string(emit, vc_string(tables, VC_COL_environment_name, i),
+			       vc_string(tables, VC_COL_environment_value, i));
+	vc_emit_object_end(emit);
+	vc_emit_list(emit, "moments");
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_moments]; i++) {
+		vc_emit_object(emit, NULL);
+		vc_emit_number(emit, "number", vc_value(tables, VC_COL_moments_number, i));
+		vc_emit_number(emit, "step", vc_value(tables, VC_COL_moments_step, i));
+		vc_emit_time(emit, "time", vc_value(tables, VC_COL_moments_time, i));
+		vc_emit_string(emit, "trigger", vc_string(tables, VC_COL_moments_trigger, i));
+		vc_emit_string(emit, "moment", vc_string(tables, VC_COL_moments_moment, i));
+		vc_emit_object_end(emit);
+	}
+	vc_emit_list_end(emit);
+}
+
 static int emit_report(struct report *report, struct vc_problem *problem)
 {
-	const char *not_known = "not known: tensors, roles (no PyTorch in this process)";
+	const char *not_known = vc_info_not_known(report->tables);
 	unsigned shown = 0;
 	int error = 0, status;
 
@@ -249,6 +273,7 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	emit_counts(report);
+	emit_environment(report);
 	vc_emit_line(report->emit, "%s", not_known);
 	vc_emit_list(report->emit, "notes");
 	vc_emit_string(report->emit, NULL, not_known);

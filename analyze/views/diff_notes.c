@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/text.h"
+#include "analyze/views/info.h"
 
 static bool same_text(const struct vc_diff_input *inputs, unsigned count,
 		      enum vc_column_index column)
@@ -78,7 +79,7 @@ int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struc
 	if (!notes.has_blocks)
 		add_note(&notes, "no block reports: if the program has an allocator of its own, the line "
 				 "that asked the driver need not be the line that leaks");
-	add_note(&notes, "not known: tensors, roles (no PyTorch in this process)");
+	add_note(&notes, vc_info_not_known(last));
 	*ret = notes;
 	return error;
 }

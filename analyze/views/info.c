@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/views/info.h"
 
+#include <string.h>
+
 #include "analyze/model.h"
 
 bool vc_info_is_beside(unsigned kind)
@@ -37,6 +39,17 @@ static int list_devices(const struct vc_tables *tables, const struct vc_account 
 			info->devices[info->device_count++] = device;
 	}
 	return 0;
+}
+
+const char *vc_info_not_known(const struct vc_tables *tables)
+{
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_modules]; i++) {
+		const char *path = vc_string(tables, VC_COL_modules_path, i);
+
+		if (strstr(path, "/libtorch") || strstr(path, "/libc10"))
+			return "not known: tensors, roles (this program reads none of them yet)";
+	}
+	return "not known: tensors, roles (no PyTorch in this process)";
 }
 
 int vc_info_make(const struct vc_tables *tables, const struct vc_account *account,

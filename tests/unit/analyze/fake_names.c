@@ -40,7 +40,7 @@ static int get(void *context, uint32_t module, uint64_t offset, size_t index,
 
 struct vc_resolver *fake_resolver(const struct fake_name *names)
 {
-	static struct vc_resolver resolver = {NULL, want, resolve, get};
+	static struct vc_resolver resolver = {NULL, want, resolve, get, NULL};
 
 	known = names;
 	return &resolver;
