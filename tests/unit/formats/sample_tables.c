@@ -62,6 +62,12 @@ static uint64_t plausible_value(const struct vc_tables *tables, unsigned column,
 		return 1;
 	case VC_COL_devices_device:
 		return row;
+	case VC_COL_devices_total:
+		return 80ull << 30;
+	case VC_COL_devices_free:
+		return 40ull << 30;
+	case VC_COL_process_deaths_missing:
+		return 0;
 	case VC_COL_sites_device:
 	case VC_COL_failures_device:
 		return random % 2;
@@ -144,6 +150,22 @@ static void fill_strings(struct vc_tables *tables, uint64_t rows, struct sample_
 	}
 }
 
+/* Counters that leave the evidence complete. */
+static void fill_evidence(struct vc_tables *tables)
+{
+	static const char *const keys[] = {
+		"allocations_seen", "frees_seen", "calls_failed", "deaths_overwritten", "retries",
+	};
+
+	for (uint64_t row = 0; row < sizeof(keys) / sizeof(keys[0]); row++) {
+		must(vc_tables_string(tables, keys[row], strlen(keys[row]),
+				      &tables->column[VC_COL_evidence_key][row]));
+		tables->column[VC_COL_evidence_value][row] = 1000 + row;
+		tables->column[VC_COL_evidence_detail][row] = 0;
+	}
+	tables->rows[VC_TABLE_evidence] = sizeof(keys) / sizeof(keys[0]);
+}
+
 static void fill(struct vc_tables *tables, uint64_t rows, uint64_t start, bool plausible)
 {
 	struct sample_numbers numbers = {start};
@@ -176,6 +198,7 @@ void sample_tables_fill(struct vc_tables *tables, uint64_t rows, uint64_t start)
 void sample_tables_fill_plausible(struct vc_tables *tables, uint64_t rows, uint64_t start)
 {
 	fill(tables, rows, start, true);
+	fill_evidence(tables);
 }
 
 static bool texts_equal(const struct vc_tables *one, const struct vc_tables *other)
