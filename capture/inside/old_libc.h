@@ -10,16 +10,20 @@
 #ifndef VC_CAPTURE_INSIDE_OLD_LIBC_H
 #define VC_CAPTURE_INSIDE_OLD_LIBC_H
 
-#if defined(__x86_64__)
-#define VC_OLDEST_VERSION "GLIBC_2.2.5"
+#include <features.h>
+
+#if !__GLIBC_PREREQ(2, 34) /* built for an old system: the only name is the oldest one */
+#define VC_OLD_NAME(name)
+#elif defined(__x86_64__)
+#define VC_OLD_NAME(name) __asm__(".weak " #name "\n.symver " #name ", " #name "@GLIBC_2.2.5")
 #elif defined(__aarch64__)
-#define VC_OLDEST_VERSION "GLIBC_2.17"
+#define VC_OLD_NAME(name) __asm__(".weak " #name "\n.symver " #name ", " #name "@GLIBC_2.17")
 #else
 #error "unsupported processor"
 #endif
 
 #define VC_OLD_LIBC(name)                                                                          \
-	__asm__(".weak " #name "\n.symver " #name ", " #name "@" VC_OLDEST_VERSION);              \
+	VC_OLD_NAME(name);                                                                         \
 	extern __typeof__(name) name __attribute__((weak))
 
 #endif

@@ -60,13 +60,13 @@ void *(*vc_dlsym_real)(void *handle, const char *name);
 /* What is asked of the system must not be a tail call: RTLD_NEXT means next to us. */
 void vc_dlsym_find(void)
 {
-	static const char *const versions[] = {"GLIBC_2.34", VC_OLDEST_VERSION};
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
 	void *(*real)(void *, const char *) = NULL;
 	void *next;
 
 	if (!dlvsym)
 		return;
-	for (size_t i = 0; i < 2 && !real; i++)
+	for (size_t i = 0; i < 3 && !real; i++)
 		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
 	if (!real)
 		return;

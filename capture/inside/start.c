@@ -25,9 +25,13 @@
 
 enum { STATE_NONE, STATE_STARTING, STATE_DONE };
 
-/* A page that a child finds zeroed. */
+/*
+ * A page that a child finds zeroed. Kernels before 4.14 cannot do that: there the process id is
+ * compared, in the few calls that find no recording.
+ */
 struct life_page {
 	uint32_t state;
+	uint32_t pid; /* 0: the kernel empties the page */
 };
 
 static struct life_page *life_page;
@@ -74,15 +78,21 @@ static __attribute__((destructor)) void unload(void)
 static struct life_page *page(void)
 {
 	struct life_page *known = __atomic_load_n(&life_page, __ATOMIC_ACQUIRE), *made;
+	uint32_t pid;
 
+	if (known && known->pid) {
+		pid = (uint32_t)vc_sys_getpid();
+		if (__atomic_exchange_n(&known->pid, pid, __ATOMIC_ACQ_REL) != pid)
+			__atomic_store_n(&known->state, STATE_NONE, __ATOMIC_RELEASE);
+	}
 	if (known)
 		return known;
 	made = vc_sys_mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (vc_sys_failed(made))
 		return NULL;
-	/* Without this (kernels before 4.14) children could not be told apart: no recording. */
-	if (vc_sys_madvise(made, 4096, MADV_WIPEONFORK) == 0 &&
-	    __atomic_compare_exchange_n(&life_page, &known, made, false, __ATOMIC_ACQ_REL,
+	if (vc_sys_madvise(made, 4096, MADV_WIPEONFORK) != 0)
+		made->pid = (uint32_t)vc_sys_getpid();
+	if (__atomic_compare_exchange_n(&life_page, &known, made, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return made;
 	vc_sys_munmap(made, 4096);
