@@ -29,16 +29,16 @@ struct vc_convert_options {
 	const char *state;   /* of the process: running, stopped, dead (default unknown) */
 	const char *trigger; /* where no row of moments says it (default request) */
 	const char *moment;  /* the same (default now) */
-	uint64_t time;       /* CLOCK_REALTIME for VC_AT_NOW and VC_AT_NUMBER; default: that of the */
-			     /* last thing that was recorded */
+	uint64_t time;       /* CLOCK_REALTIME where no row says it; default: that of the last */
+			     /* thing that was recorded */
 	uint64_t freed_max;  /* rows of `freed` at most, the newest (default 65,536) */
 	uint64_t rows_max;   /* rows of `allocations` before VC_E_LIMIT (default 16,777,216) */
 };
 
 /**
  * Converts. What is damaged is left out and reported in *faults (may be NULL) and in the evidence;
- * on an error *ret is untouched and the first fault added to *faults is that error. The caller calls
- * vc_tables_deinit. Options may be NULL.
+ * on an error *ret is untouched and the first fault added to *faults is that error. The caller
+ * calls vc_tables_deinit. Options may be NULL.
  */
 int vc_convert(const struct vc_recording_source *source, const struct vc_convert_options *options,
 	       struct vc_tables *ret, struct vc_faults *faults);

@@ -420,10 +420,11 @@ static enum vc_item judge_freed(const struct vc_freed *freed)
 		return VC_ITEM_NONE;
 	if (sequence & 1)
 		return VC_ITEM_PARTIAL;
-	return freed->check == vc_check_words(&freed->birth, item_layout[VC_REC_FREED].checked_words,
-					      sequence / 2 - 1) ?
-		       VC_ITEM_GOOD :
-		       VC_ITEM_BAD;
+	return freed->check == vc_check_words(&freed->birth,
+					      item_layout[VC_REC_FREED].checked_words,
+					      sequence / 2 - 1)
+		       ? VC_ITEM_GOOD
+		       : VC_ITEM_BAD;
 }
 
 static enum vc_item judge(const struct vc_recording *recording, enum vc_recording_table table,

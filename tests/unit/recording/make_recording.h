@@ -39,7 +39,8 @@ uint32_t made_module(struct made_recording *made, const char *path, uint64_t bia
 		     const uint8_t *build_id, uint32_t build_id_bytes);
 /** Totals: allocated count and bytes, freed count and bytes. */
 uint32_t made_site(struct made_recording *made, uint32_t stack, uint16_t device_plus_one,
-		   uint8_t kind, const uint64_t totals[4], uint64_t peak_epoch, uint64_t peak_bytes);
+		   uint8_t kind, const uint64_t totals[4], uint64_t peak_epoch,
+		   uint64_t peak_bytes);
 void made_thread(struct made_recording *made, uint32_t thread, const char *name);
 void made_environment(struct made_recording *made, const char *name, const char *value);
 /** Publishes a row (its check is filled in); gives its number. */

@@ -35,7 +35,8 @@ static void put_last(uint64_t *word, uint64_t value)
 
 static uint64_t clock_next(struct writer *writer)
 {
-	return vc_word_value(__atomic_add_fetch(&writer->root->clock, vc_word(1), __ATOMIC_SEQ_CST));
+	return vc_word_value(
+		__atomic_add_fetch(&writer->root->clock, vc_word(1), __ATOMIC_SEQ_CST));
 }
 
 static void put_fields(struct vc_record *to, uint64_t birth)
@@ -122,7 +123,8 @@ static void check(const struct vc_tables *tables, uint64_t moving)
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_freed]; i++)
 		assert_true(CELL(tables, freed_size, i) ==
 			    made_linear(CELL(tables, freed_birth, i)).size);
-	if (doubt + freeing > moving || live > ALIVE + 1 || live + doubt + freeing + missing < ALIVE)
+	if (doubt + freeing > moving || live > ALIVE + 1 ||
+	    live + doubt + freeing + missing < ALIVE)
 		fail_msg("S %llu: %llu live, %llu in doubt, %llu being freed, %llu missing",
 			 (unsigned long long)number, (unsigned long long)live,
 			 (unsigned long long)doubt, (unsigned long long)freeing,

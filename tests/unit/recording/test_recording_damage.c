@@ -82,9 +82,9 @@ static void check_cut(const struct made_recording *made, const struct vc_tables 
 		enum vc_recording_table from;
 		enum vc_table_index to;
 	} pair[] = {
-		{VC_REC_MODULES, VC_TABLE_modules},	{VC_REC_SITES, VC_TABLE_sites},
-		{VC_REC_THREADS, VC_TABLE_threads},	{VC_REC_MOMENTS, VC_TABLE_moments},
-		{VC_REC_FAILURES, VC_TABLE_failures},	{VC_REC_ENVIRONMENT, VC_TABLE_environment},
+		{VC_REC_MODULES, VC_TABLE_modules},   {VC_REC_SITES, VC_TABLE_sites},
+		{VC_REC_THREADS, VC_TABLE_threads},   {VC_REC_MOMENTS, VC_TABLE_moments},
+		{VC_REC_FAILURES, VC_TABLE_failures}, {VC_REC_ENVIRONMENT, VC_TABLE_environment},
 		{VC_REC_FREED, VC_TABLE_freed},
 	};
 
@@ -147,7 +147,8 @@ static void mend(struct made_recording *made)
 {
 	struct vc_root *root = made->root;
 
-	root->fixed_check = vc_check_words((const uint64_t *)&root->fixed, sizeof(root->fixed) / 8, 0);
+	root->fixed_check =
+		vc_check_words((const uint64_t *)&root->fixed, sizeof(root->fixed) / 8, 0);
 	for (uint32_t i = 0; i < 16; i++)
 		if (root->chunk[i].check)
 			root->chunk[i].check =

@@ -10,7 +10,8 @@ static void fixed_check(struct made_recording *made)
 {
 	struct vc_root *root = made->root;
 
-	root->fixed_check = vc_check_words((const uint64_t *)&root->fixed, sizeof(root->fixed) / 8, 0);
+	root->fixed_check =
+		vc_check_words((const uint64_t *)&root->fixed, sizeof(root->fixed) / 8, 0);
 }
 
 /* The check of the words 1, 2, 3 with number 4, worked out by the definition in FORMAT.md. */
@@ -94,8 +95,11 @@ static void chunk_refused(struct vc_chunk chunk, uint32_t index, int error)
 
 static void test_directory(void **state)
 {
-	const struct vc_chunk good = {
-		.table = VC_REC_THREADS, .first = 100, .count = 10, .offset = 1 << 20, .bytes = 4096};
+	const struct vc_chunk good = {.table = VC_REC_THREADS,
+				      .first = 100,
+				      .count = 10,
+				      .offset = 1 << 20,
+				      .bytes = 4096};
 	struct vc_chunk chunk = good;
 
 	(void)state;
@@ -135,7 +139,7 @@ static void test_gap_between_chunks(void **state)
 	made_golden(&made);
 	chunk = made.root->chunk[VC_REC_THREADS - 1];
 	used = vc_word_value(made.root->used[VC_REC_THREADS]);
-	/* the rows keep their bytes but become rows 2 and 3 of a table whose first two have no chunk */
+	/* the rows keep their bytes but become rows 2 and 3; rows 0 and 1 have no chunk */
 	chunk.first = 2;
 	made_chunk(&made, VC_REC_THREADS - 1, &chunk);
 	made.root->used[VC_REC_THREADS] = vc_word(used + 2);

@@ -38,7 +38,8 @@ static uint64_t allocate(uint64_t *seed)
 {
 	struct vc_birth birth = {
 		.size = 1 + random_next(seed) % 100000,
-		.address = 0x7f0000000000 + 512 * __atomic_fetch_add(&next_address, 1, __ATOMIC_RELAXED),
+		.address = 0x7f0000000000 +
+			   512 * __atomic_fetch_add(&next_address, 1, __ATOMIC_RELAXED),
 		.device_plus_one = 1,
 		.kind = VC_KIND_LINEAR,
 	};
@@ -86,7 +87,8 @@ static void *churn(void *argument)
 
 	for (uint64_t round = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); round++) {
 		uint64_t *at = &held[random_next(&seed) % HELD];
-		struct vc_moment moment = {.trigger = "step", .moment = "after-step", .step = round};
+		struct vc_moment moment = {
+			.trigger = "step", .moment = "after-step", .step = round};
 
 		if (*at) {
 			release(*at, &seed);
