@@ -436,21 +436,58 @@ static bool all_share(struct vc_chain *const *chains, size_t count, bool innermo
 	return true;
 }
 
+static int compare_hashes(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/** How many different lines the chains show. */
+static size_t count_shown(struct vc_chain *const *chains, size_t count, uint64_t *hashes)
+{
+	size_t different = 1;
+
+	for (size_t i = 0; i < count; i++)
+		hashes[i] = mix_frame(1, chains[i]->frames[chains[i]->shown]);
+	qsort(hashes, count, sizeof(*hashes), compare_hashes);
+	for (size_t i = 1; i < count; i++)
+		different += hashes[i] != hashes[i - 1];
+	return different;
+}
+
+/** Moves what is shown `steps` user frames out from the innermost one. */
+static void show_from(struct vc_chain *const *chains, size_t count, unsigned steps)
+{
+	for (size_t i = 0; i < count; i++) {
+		chains[i]->shown = chains[i]->user;
+		for (unsigned j = 0; j < steps; j++)
+			chains[i]->shown = next_user(chains[i], chains[i]->shown);
+	}
+}
+
 unsigned vc_names_common(struct vc_chain *const *chains, size_t count)
 {
-	uint64_t key = count ? vc_chain_key(chains[0], 0) : 0;
-	unsigned passed = 0;
-	bool different = false;
+	unsigned passed = 0, best = 0;
+	size_t most, shown;
+	uint64_t *hashes;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (!chains[i]->count)
 			return 0;
-		different |= vc_chain_key(chains[i], 0) != key;
+	if (count < 2 || !(hashes = calloc(count, sizeof(*hashes))))
+		return 0;
+	show_from(chains, count, 0);
+	most = count_shown(chains, count, hashes);
+	while (all_share(chains, count, !passed)) {
+		show_from(chains, count, ++passed);
+		shown = count_shown(chains, count, hashes);
+		if (shown > most) {
+			most = shown;
+			best = passed;
+		}
 	}
-	while (different && all_share(chains, count, !passed)) {
-		for (size_t i = 0; i < count; i++)
-			chains[i]->shown = next_user(chains[i], chains[i]->shown);
-		passed++;
-	}
-	return passed;
+	show_from(chains, count, best);
+	free(hashes);
+	return best;
 }

@@ -75,7 +75,8 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
 /**
  * Finds functions that all these chains begin with (after `user`): an allocator's own. Each
  * chain's `shown` is moved past them, but never past its last user frame. Lines may differ in the
- * innermost function only. Nothing happens with less than two different chains.
+ * innermost function only. Nothing happens unless that tells more lines apart than the innermost
+ * functions do: a function that allocates everything itself, in many lines, stays what is shown.
  * Returns how many functions were passed.
  */
 unsigned vc_names_common(struct vc_chain *const *chains, size_t count);

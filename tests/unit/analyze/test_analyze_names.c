@@ -173,25 +173,46 @@ static void test_unnamed(void **state)
 	written_as(vc_names_chain(names, 0, 999), "(no stack)");
 }
 
-/* All blocks come through pool_get, by two lines of it: the site is what called it. */
+/* All blocks come through pool_get, by two lines of it, for three callers: those are the sites. */
 static void test_common(void **state)
 {
 	uint64_t a = build_stack(&first, (const struct build_frame[]){
 		{old_module, 0x10}, {old_module, 0x30}, {old_module, 0x40}, {0, 0}});
 	uint64_t b = build_stack(&first, (const struct build_frame[]){
 		{old_module, 0x11}, {old_module, 0x20}, {old_module, 0x40}, {0, 0}});
+	uint64_t c = build_stack(&first, (const struct build_frame[]){
+		{old_module, 0x11}, {old_module, 0x40}, {0, 0}});
+	struct vc_chain *chains[3];
+
+	(void)state;
+	resolve_all();
+	chains[0] = vc_names_chain(names, 0, a);
+	chains[1] = vc_names_chain(names, 0, b);
+	chains[2] = vc_names_chain(names, 0, c);
+	assert_int_equal(vc_names_common((struct vc_chain *const[]){chains[0]}, 1), 0);
+	assert_int_equal(chains[0]->shown, 0); /* one stack has nothing in common */
+	assert_int_equal(vc_names_common(chains, 3), 1);
+	assert_int_equal(chains[0]->shown, 1);
+	assert_int_equal(chains[1]->shown, 2); /* past the inlined template as well */
+	written_as(chains[0], "app/train.cc:200  step  <- main.cc:7 main");
+}
+
+/* One function allocates everything, in two lines, and has one caller: it is what is shown. */
+static void test_common_busy_function(void **state)
+{
+	uint64_t a = build_stack(&first, (const struct build_frame[]){
+		{old_module, 0x10}, {old_module, 0x40}, {0, 0}});
+	uint64_t b = build_stack(&first, (const struct build_frame[]){
+		{old_module, 0x11}, {old_module, 0x40}, {0, 0}});
 	struct vc_chain *chains[2];
 
 	(void)state;
 	resolve_all();
 	chains[0] = vc_names_chain(names, 0, a);
 	chains[1] = vc_names_chain(names, 0, b);
-	assert_int_equal(vc_names_common((struct vc_chain *const[]){chains[0]}, 1), 0);
-	assert_int_equal(chains[0]->shown, 0); /* one stack has nothing in common */
-	assert_int_equal(vc_names_common(chains, 2), 1);
-	assert_int_equal(chains[0]->shown, 1);
-	assert_int_equal(chains[1]->shown, 2); /* past the inlined template as well */
-	written_as(chains[0], "app/train.cc:200  step  <- main.cc:7 main");
+	assert_int_equal(vc_names_common(chains, 2), 0);
+	assert_int_equal(chains[0]->shown, 0);
+	assert_int_equal(chains[1]->shown, 0);
 }
 
 /* Nothing is left of a stack that is all allocator: then it is shown from its start. */
@@ -250,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_library, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unnamed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_common, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_common_busy_function, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_common_keeps_last, set_up, tear_down),
 	};
 
