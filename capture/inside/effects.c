@@ -82,6 +82,10 @@ void vc_call_birth(const struct vc_call *call, struct vc_birth *ret)
 	};
 	if (!call->out)
 		ret->address = call->address;
+	/* A node of a graph: an address now, bytes only once the graph runs. */
+	if (call->kind == VC_KIND_ASYNC && vc_thread_local.capturing &&
+	    call->stream == vc_thread_local.capture_stream)
+		ret->kind = VC_KIND_GRAPH_ALLOCATION;
 	if (call->location) {
 		if (call->location->type == VC_CU_LOCATION_DEVICE)
 			ret->device_plus_one = (uint16_t)(call->location->id + 1);
@@ -299,9 +303,10 @@ void vc_before_CAPTURE_BEGIN(struct vc_call *call)
 
 void vc_after_CAPTURE_BEGIN(struct vc_call *call, vc_cu_result result)
 {
-	(void)call;
-	if (result == VC_CU_SUCCESS && vc_thread_local.capturing < UINT8_MAX)
-		vc_thread_local.capturing++;
+	if (result != VC_CU_SUCCESS || vc_thread_local.capturing == UINT8_MAX)
+		return;
+	vc_thread_local.capturing++;
+	vc_thread_local.capture_stream = call->stream;
 }
 
 void vc_before_CAPTURE_END(struct vc_call *call)

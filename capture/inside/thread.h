@@ -25,13 +25,14 @@ struct vc_thread {
 struct vc_thread_local {
 	struct vc_thread *block;  /* NULL until the first hook on this thread */
 	uint64_t context;         /* current context as seen set; valid if context_known */
+	uint64_t capture_stream;  /* of the capture begun last */
 	uint32_t id;              /* kernel thread id, 0 until known */
 	uint32_t phase;           /* string id of the running phase */
 	uint32_t failure_plus_one;/* failed allocation without a success since; see failure.c */
 	int16_t device;           /* of that context, -1 unknown */
 	uint8_t depth;            /* > 0: inside the recorder */
 	bool context_known;
-	uint8_t capturing;        /* a stream of this thread is being captured */
+	uint8_t capturing;        /* captures that this thread began */
 	uint8_t phase_depth;
 	uint8_t life;             /* recording that all this belongs to; see start.h */
 };

@@ -155,6 +155,7 @@ static uint8_t kind_of_judge(uint32_t kind)
 	case SIM_ROW_MAPPING: return VC_KIND_MAPPING;
 	case SIM_ROW_ARRAY: return VC_KIND_ARRAY;
 	case SIM_ROW_MIPMAP: return VC_KIND_MIPMAPPED_ARRAY;
+	case SIM_ROW_GRAPH_MEMORY: return VC_KIND_GRAPH_ALLOCATION;
 	case SIM_ROW_POOL: return VC_KIND_POOL;
 	case SIM_ROW_CONTEXT: return VC_KIND_CONTEXT;
 	default: return VC_KIND_UNKNOWN; /* not recorded */

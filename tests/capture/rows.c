@@ -252,12 +252,18 @@ static void foreign(void)
 
 static void capture(void)
 {
+	vc_cu_pointer captured, beside;
 	vc_cu_stream stream;
 	vc_cu_graph graph;
 
 	CHECK(!cu.cuStreamCreate(&stream, 0));
-	ANY(cuStreamBeginCapture, stream);
-	ANY(cuStreamEndCapture, stream, &graph);
+	GOOD(cuStreamBeginCapture, stream);
+	GOOD(cuMemAllocAsync, &captured, 3 << 20, stream);
+	GOOD(cuMemAllocAsync, &beside, 1 << 20, NULL);
+	compare("capture: one in the graph, one beside");
+	CHECK(CALL(cuStreamEndCapture, stream, &graph) == 0);
+	GOOD(cuMemFree_v2, beside);
+	compare("capture: ended");
 	ANY(cuStreamBeginCapture_ptsz, stream);
 	ANY(cuStreamEndCapture_ptsz, stream, &graph);
 	ANY(cuStreamBeginCapture_v2, stream, 0);
