@@ -426,6 +426,14 @@ static CUresult destroy_small(struct sim_slab *slab, uint64_t address, uint32_t 
 	return CUDA_SUCCESS;
 }
 
+/* One of many locks for large ranges, so that threads with different ones seldom meet. */
+static pthread_mutex_t *range_lock(const struct sim_range *range)
+{
+	static pthread_mutex_t locks[64] = { [0 ... 63] = PTHREAD_MUTEX_INITIALIZER };
+
+	return &locks[(uintptr_t)range / sizeof(*range) % 64];
+}
+
 static CUresult destroy_large(struct sim_space *space, uint64_t address, uint32_t accepted,
 			      struct sim_range *gone)
 {
@@ -433,14 +441,17 @@ static CUresult destroy_large(struct sim_space *space, uint64_t address, uint32_
 	struct sim_range *range;
 	bool found;
 
-	pthread_mutex_lock(&space->lock);
 	range = atomic_load_explicit(&granule->range, memory_order_acquire);
-	found = range && range->base == address && (accepted & 1u << range->kind);
+	if (!range)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(range_lock(range));
+	found = atomic_load_explicit(&granule->range, memory_order_acquire) == range &&
+		range->base == address && (accepted & 1u << range->kind);
 	if (found) {
 		*gone = *range;
 		range->base = 0; /* from here on nobody else finds it */
 	}
-	pthread_mutex_unlock(&space->lock);
+	pthread_mutex_unlock(range_lock(range));
 	if (!found)
 		return CUDA_ERROR_INVALID_VALUE;
 	sim_judge_remove(gone->row);
@@ -489,31 +500,39 @@ static struct sim_range *find_small(struct sim_heap *heap, struct sim_slab *slab
 	return address - range->base < range->span ? range : NULL;
 }
 
+static bool covers(const struct sim_range *range, uint64_t address)
+{
+	return range && range->base && address - range->base < range->span &&
+	       range->kind != SIM_ROW_NONE;
+}
+
 bool sim_range_find(uint64_t address, struct sim_range *ret)
 {
 	struct sim_space *space = sim_space_of(address);
-	struct sim_range *range;
+	struct sim_granule *granule = space ? sim_granule_of(space, address) : NULL;
 	struct sim_slab *slab;
 	struct sim_heap *heap;
+	struct sim_range *range;
 	pthread_mutex_t *lock;
+	bool found;
 
-	if (!space)
+	if (!granule)
 		return false;
-	slab = atomic_load_explicit(&sim_granule_of(space, address)->slab, memory_order_acquire);
+	slab = atomic_load_explicit(&granule->slab, memory_order_acquire);
+	range = atomic_load_explicit(&granule->range, memory_order_acquire);
+	if (!slab && !range)
+		return false;
 	heap = slab ? slab->heap : NULL;
-	lock = heap ? &heap->lock : &space->lock;
+	lock = heap ? &heap->lock : range_lock(range);
 	pthread_mutex_lock(lock);
-	if (slab)
+	if (heap)
 		range = find_small(heap, slab, address);
-	else
-		range = atomic_load(&sim_granule_of(space, address)->range);
-	if (range && (!range->base || address - range->base >= range->span ||
-		      range->kind == SIM_ROW_NONE))
-		range = NULL;
-	if (range)
+	found = covers(range, address) &&
+		(heap || atomic_load_explicit(&granule->range, memory_order_acquire) == range);
+	if (found)
 		*ret = *range;
 	pthread_mutex_unlock(lock);
-	return range != NULL;
+	return found;
 }
 
 void sim_range_touch(uint64_t address)

@@ -254,16 +254,85 @@ static void mark(struct sim_space *space, uint64_t first, uint64_t count, struct
 				      memory_order_release);
 }
 
+/*
+ * Short runs given back by a thread wait for the same size to be asked for again, without the lock
+ * of the whole space. They stay taken by the table until everything else has been tried.
+ */
+#define CACHED_LENGTH 64u
+#define CACHED_RUNS 8u
+
+struct cache {
+	pthread_mutex_t lock;
+	uint32_t count[CACHED_LENGTH + 1];
+	uint64_t first[CACHED_LENGTH + 1][CACHED_RUNS];
+};
+
+static struct cache caches[SIM_SHARDS] = {
+	[0 ... SIM_SHARDS - 1] = { .lock = PTHREAD_MUTEX_INITIALIZER },
+};
+
+static bool take_cached(uint64_t count, uint64_t *ret)
+{
+	struct cache *cache = &caches[sim_thread_shard()];
+	bool found;
+
+	pthread_mutex_lock(&cache->lock);
+	found = cache->count[count] > 0;
+	if (found)
+		*ret = cache->first[count][--cache->count[count]];
+	pthread_mutex_unlock(&cache->lock);
+	return found;
+}
+
+static bool give_cached(uint64_t first, uint64_t count)
+{
+	struct cache *cache = &caches[sim_thread_shard()];
+	bool room;
+
+	pthread_mutex_lock(&cache->lock);
+	room = cache->count[count] < CACHED_RUNS;
+	if (room)
+		cache->first[count][cache->count[count]++] = first;
+	pthread_mutex_unlock(&cache->lock);
+	return room;
+}
+
+/* Makes what the caches hold free by the table; the space's lock is held. */
+static void empty_caches(struct sim_space *space)
+{
+	for (unsigned int i = 0; i < SIM_SHARDS; i++) {
+		pthread_mutex_lock(&caches[i].lock);
+		for (uint64_t count = 1; count <= CACHED_LENGTH; count++) {
+			while (caches[i].count[count]) {
+				uint32_t last = --caches[i].count[count];
+
+				mark(space, caches[i].first[count][last], count, NULL);
+				space->torn += count;
+			}
+		}
+		pthread_mutex_unlock(&caches[i].lock);
+	}
+}
+
+static bool cacheable(const struct sim_space *space, uint64_t count, uint64_t align)
+{
+	return space == &sim_main_space && count <= CACHED_LENGTH && align == 1;
+}
+
 uint64_t sim_space_take(struct sim_space *space, uint64_t count, uint64_t alignment)
 {
 	uint64_t align = alignment > SIM_GRANULE ? alignment / SIM_GRANULE : 1;
 	uint64_t first = 0;
 	bool found;
 
+	if (cacheable(space, count, align) && take_cached(count, &first))
+		return space->base + first * SIM_GRANULE;
 	pthread_mutex_lock(&space->lock);
 	found = take_binned(space, count, align, true, &first) ||
 		take_unused(space, count, align, &first) ||
 		take_binned(space, count, align, false, &first);
+	if (!found && space == &sim_main_space)
+		empty_caches(space);
 	if (!found && space->torn) {
 		merge(space);
 		found = take_binned(space, count, align, false, &first) ||
@@ -279,13 +348,14 @@ void sim_space_give(struct sim_space *space, uint64_t address, uint64_t count)
 {
 	uint64_t first = (address - space->base) / SIM_GRANULE;
 
+	/* Never without either of the two, or a merge would take it for free already. */
+	mark(space, first, count, &pending);
+	if (count == 1)
+		atomic_store_explicit(&space->granules[first].slab, NULL, memory_order_release);
+	if (cacheable(space, count, 1) && give_cached(first, count))
+		return;
 	pthread_mutex_lock(&space->lock);
-	for (uint64_t i = 0; i < count; i++) {
-		atomic_store_explicit(&space->granules[first + i].range, NULL,
-				      memory_order_release);
-		atomic_store_explicit(&space->granules[first + i].slab, NULL,
-				      memory_order_release);
-	}
+	mark(space, first, count, NULL);
 	bin_extent(space, first, count);
 	space->torn += count;
 	pthread_mutex_unlock(&space->lock);
