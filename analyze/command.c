@@ -76,8 +76,9 @@ static int take_option(struct parser *parser, unsigned option, const char *word,
 					option_info[option].name);
 	if (option_info[option].argument && !value) {
 		if (parser->at >= parser->argc)
-			return vc_problem_usage(parser->problem, parser->hint, "%s needs a value: %s",
-						word, option_info[option].argument);
+			return vc_problem_usage(parser->problem, parser->hint,
+						"%s needs a value: %s", word,
+						option_info[option].argument);
 		value = parser->argv[parser->at++];
 	}
 	command->options[option].values[command->options[option].count++] = value;
@@ -148,8 +149,8 @@ static int check_operands(struct parser *parser)
 		return vc_problem_usage(parser->problem, parser->hint, "%s needs %s", verb->name,
 					verb->operands);
 	if (command->operand_count > verb->most)
-		return vc_problem_usage(parser->problem, parser->hint, "%s takes %s; %s is too much",
-					verb->name, verb->operands,
+		return vc_problem_usage(parser->problem, parser->hint,
+					"%s takes %s; %s is too much", verb->name, verb->operands,
 					command->operands[verb->most]);
 	return check_fail_on(parser);
 }

@@ -2,6 +2,7 @@
 #include "analyze/emit.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -176,7 +177,10 @@ void vc_emit_real(struct vc_emit *emit, const char *key, double value)
 
 	if (!emit->json)
 		return;
-	snprintf(digits, sizeof(digits), "%.17g", value);
+	/* the shorter form where it says the same: 0.6, not 0.59999999999999998 */
+	snprintf(digits, sizeof(digits), "%.15g", value);
+	if (strtod(digits, NULL) != value)
+		snprintf(digits, sizeof(digits), "%.17g", value);
 	json_raw(emit, key, isfinite(value) ? digits : "null");
 }
 

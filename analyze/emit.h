@@ -2,9 +2,9 @@
 /*
  * One report, as text for a person or as one JSON document; a verb says everything once.
  *
- * Values (vc_emit_number, ...) go to the JSON only, lines (vc_emit_line) to the text only, tables to
- * both: as aligned columns, or as a list of objects. All that reaches the output passes through the
- * escapes of text.h, so callers hand over strings from files as they are. JSON is always exact;
+ * Values (vc_emit_number, ...) go to the JSON only, lines (vc_emit_line) to the text only, tables
+ * to both: as aligned columns, or as a list of objects. All that reaches the output passes through
+ * the escapes of text.h, so callers hand over strings from files as they are. JSON is always exact;
  * text rounds sizes unless `exact` is set. A table that is too wide loses the columns that may be
  * dropped, from the right, then its last column is cut, a chain of callers at a caller.
  * Write errors are found by vc_emit_finish. Not thread safe.
@@ -44,7 +44,7 @@ struct vc_cell {
 	uint64_t number;       /* NUMBER, BYTES, ADDRESS */
 	int64_t amount;        /* SIGNED_NUMBER, SIGNED_BYTES, SHARE */
 	double real;           /* RATE, REAL */
-	const char *text;      /* TEXT, CHAIN; elsewhere what the text shows instead; NULL: nothing */
+	const char *text; /* TEXT, CHAIN; elsewhere what the text shows instead; NULL: nothing */
 	bool absent;           /* not known: "-", and null in JSON */
 };
 

@@ -26,7 +26,8 @@ void vc_model_close(struct vc_model *model)
 
 bool vc_same_process(const struct vc_tables *a, const struct vc_tables *b)
 {
-	static const enum vc_column_index number[] = {VC_COL_process_pid, VC_COL_process_start_time};
+	static const enum vc_column_index number[] = {VC_COL_process_pid,
+						      VC_COL_process_start_time};
 	const char *boot = vc_string(a, VC_COL_process_boot_id, 0);
 
 	for (unsigned i = 0; i < sizeof(number) / sizeof(*number); i++)

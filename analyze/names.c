@@ -306,8 +306,8 @@ int vc_names_resolve(struct vc_names *names)
 	int error = names->resolver ? names->resolver->resolve(names->resolver->context) : 0;
 
 	for (uint32_t i = 0; !error && i < names->file_count; i++)
-		for (uint64_t row = 0; !error && row < names->files[i].tables->rows[VC_TABLE_stacks];
-		     row++)
+		for (uint64_t row = 0;
+		     !error && row < names->files[i].tables->rows[VC_TABLE_stacks]; row++)
 			if (names->files[i].chains[row])
 				error = make_chain(names, &names->files[i], row);
 	return error;
@@ -317,7 +317,8 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
 {
 	const struct vc_tables *tables = names->files[file].tables;
 
-	if (!stack || stack > tables->rows[VC_TABLE_stacks] || !names->files[file].chains[stack - 1])
+	if (!stack || stack > tables->rows[VC_TABLE_stacks] ||
+	    !names->files[file].chains[stack - 1])
 		return &no_chain;
 	return names->files[file].chains[stack - 1];
 }

@@ -3,11 +3,11 @@
  * Stacks as people know them: named frames, whose code each is, and a key that two runs share.
  *
  * Every stack that a report may show is asked for first (vc_names_want), all are named at once
- * (vc_names_resolve), then each is a chain (vc_names_chain). The key of a chain is made of function,
- * file and line where they are known, else of build-id and offset, so it does not depend on where
- * code was loaded. Frames of the recorder, the driver and the C runtime are no part of it; those of
- * a known library count as its name only: what it does inside differs between its versions.
- * Strings live as long as the struct. Not thread safe.
+ * (vc_names_resolve), then each is a chain (vc_names_chain). The key of a chain is made of
+ * function, file and line where they are known, else of build-id and offset, so it does not depend
+ * on where code was loaded. Frames of the recorder, the driver and the C runtime are no part of it;
+ * those of a known library count as its name only: what it does inside differs between its
+ * versions. Strings live as long as the struct. Not thread safe.
  */
 #ifndef VC_ANALYZE_NAMES_H
 #define VC_ANALYZE_NAMES_H
@@ -18,7 +18,13 @@
 
 #include "formats/tables.h"
 
-enum vc_owner { VC_OWNER_USER, VC_OWNER_LIBRARY, VC_OWNER_SYSTEM, VC_OWNER_DRIVER, VC_OWNER_RECORDER };
+enum vc_owner {
+	VC_OWNER_USER,
+	VC_OWNER_LIBRARY,
+	VC_OWNER_SYSTEM,
+	VC_OWNER_DRIVER,
+	VC_OWNER_RECORDER
+};
 
 /** One function in a chain. Inlined functions are frames of their own. */
 struct vc_frame_name {
@@ -38,8 +44,8 @@ struct vc_chain {
 	uint32_t count;
 	uint32_t user;         /* first frame of the user's code; where there is none, the first */
 			       /* that is a library's, else 0 */
-	uint32_t shown;        /* frame the report calls the site: user, or past a function that all */
-			       /* stacks of the program come through; see vc_names_common */
+	uint32_t shown; /* frame the report calls the site: user, or past a function that all */
+			/* stacks of the program come through; see vc_names_common */
 	bool has_user;
 	uint64_t end;          /* enum vc_stack_end */
 };
@@ -81,7 +87,7 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
  */
 unsigned vc_names_common(struct vc_chain *const *chains, size_t count);
 
-/** Key of a chain for comparisons, never 0; of its first `depth` user frames only where depth is not 0. */
+/** Key of a chain for comparisons, never 0; of its first `depth` user frames (0: of all). */
 uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth);
 
 /** A loaded object of the user's whose code has no lines. */

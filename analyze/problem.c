@@ -36,8 +36,8 @@ static const char *hint_for(int error)
 {
 	switch (error) {
 	case VC_E_NOT_FOUND:
-		return "is the name right? snapshots are in the folder that `vramcore run` named in "
-		       "its last line";
+		return "is the name right? snapshots are in the folder that `vramcore run` "
+		       "named in its last line";
 	case VC_E_PERMISSION:
 		return "recordings and snapshots can be read by their owner only";
 	case VC_E_NOT_OURS:
@@ -50,7 +50,8 @@ static const char *hint_for(int error)
 	case VC_E_CORRUPT:
 	case VC_E_COMPRESSION:
 	case VC_E_RANGE:
-		return "`vramcore check` names every damaged part; copy the file again if it was copied";
+		return "`vramcore check` names every damaged part; copy the file again if it was "
+		       "copied";
 	default:
 		return "";
 	}
@@ -61,7 +62,8 @@ int vc_problem_fault(struct vc_problem *problem, const char *path, const struct 
 	vc_problem_set(problem, fault->error, path, hint_for(fault->error), "%s%s%s",
 		       vc_error_text(fault->error), fault->system_error ? ": " : "",
 		       fault->system_error ? strerror(fault->system_error) : "");
-	problem->has_offset = fault->error <= VC_E_TRUNCATED; /* damage, not the wrong kind of file */
+	/* damage has a place, the wrong kind of file has none */
+	problem->has_offset = fault->error <= VC_E_TRUNCATED;
 	if (problem->has_offset)
 		snprintf(problem->section, sizeof(problem->section), "%s", fault->section);
 	problem->offset = fault->offset;

@@ -149,7 +149,8 @@ static int find_common(struct vc_session *session, bool blocks)
 		const struct vc_account *account = &session->accounts[i];
 
 		for (uint64_t j = 0; j < account->group_count; j++)
-			gather(&gathered, vc_names_chain(session->names, i, account->groups[j].stack),
+			gather(&gathered,
+			       vc_names_chain(session->names, i, account->groups[j].stack),
 			       account->groups[j].kind);
 	}
 	for (uint64_t i = 0; i < session->wanted_count; i++)

@@ -222,9 +222,9 @@ static void emit_share(struct report *report, const struct vc_diff_device *devic
 	vc_text_number(&text, explained.sites);
 	vc_text_add(&text, explained.sites == 1 ? " site." : " sites.");
 	if (device->full_known && isfinite(device->full_in)) {
-		vc_text_add(&text, device->lasting_rate < device->rate ?
-				   " At the rate of what keeps growing the device is full in about " :
-				   " At this rate the device is full in about ");
+		vc_text_add(&text, " At %s the device is full in about ",
+			    device->lasting_rate < device->rate ? "the rate of what keeps growing" :
+								  "this rate");
 		if (report->diff.axis == VC_AXIS_STEPS) {
 			vc_text_about(&text, device->full_in);
 			vc_text_add(&text, " steps");

@@ -9,7 +9,7 @@
 
 #include "analyze/report.h"
 
-/** Writes one value as text: names for kinds and states, what strings say, hexadecimal addresses. */
+/** Writes one value as text: names, what strings say, hexadecimal addresses. True: not a number. */
 static bool add_value(struct vc_text *text, const struct vc_tables *tables,
 		      enum vc_column_index column, uint64_t row)
 {
@@ -51,7 +51,8 @@ static void json_table(struct vc_emit *emit, const struct vc_tables *tables,
 
 			vc_text_clear(text);
 			if (add_value(text, tables, column, row))
-				vc_emit_string(emit, vc_column_info[column].name, vc_text_get(text));
+				vc_emit_string(emit, vc_column_info[column].name,
+					       vc_text_get(text));
 			else
 				vc_emit_number(emit, vc_column_info[column].name,
 					       vc_value(tables, column, row));

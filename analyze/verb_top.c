@@ -70,7 +70,8 @@ static void emit_row(struct top *top, const struct vc_site_row *row, int64_t sha
 	vc_emit_row_end(top->emit);
 }
 
-static void emit_rest(struct top *top, const struct vc_site_row *rest, uint64_t count, int64_t share)
+static void emit_rest(struct top *top, const struct vc_site_row *rest, uint64_t count,
+		      int64_t share)
 {
 	struct vc_text text = {0};
 	struct vc_cell cells[COLUMNS] = {

@@ -492,7 +492,8 @@ const struct vc_account_device *vc_account_find_device(const struct vc_account *
 uint32_t *vc_account_order(const struct vc_account *account, struct vc_arena *arena,
 			   uint32_t *ret_count)
 {
-	uint32_t *order = vc_arena_allocate(arena, account->device_count, sizeof(*order)), count = 0;
+	uint32_t *order = vc_arena_allocate(arena, account->device_count, sizeof(*order)),
+		 count = 0;
 
 	for (uint32_t i = 0; order && i < account->device_count; i++) {
 		const struct vc_account_device *device = &account->devices[i];

@@ -45,7 +45,8 @@ struct vc_account_device {
 	uint64_t block_bytes, block_count;        /* the part of live that is blocks */
 	uint64_t cached_bytes, cached_allocations;/* allocations that blocks are taken from */
 	uint64_t doubt_bytes, doubt_count;
-	uint64_t kind_bytes[VC_KINDS], kind_count[VC_KINDS]; /* live, by kind (not of class DEVICE too) */
+	/* live, by kind; those that are not device memory too */
+	uint64_t kind_bytes[VC_KINDS], kind_count[VC_KINDS];
 };
 
 struct vc_account {
@@ -53,7 +54,7 @@ struct vc_account {
 	uint64_t group_count;
 	uint64_t rows;            /* of allocations that were looked at */
 	uint32_t *group_of_row;   /* one a row; UINT32_MAX: counts for nothing */
-	struct vc_account_device *devices; /* with anything counted, by ordinal; unknown device first */
+	struct vc_account_device *devices; /* by ordinal, the unknown device first */
 	uint32_t device_count;
 	bool has_blocks;          /* live ones, and they are counted */
 	uint64_t outside_bytes;   /* of blocks, in no allocation */

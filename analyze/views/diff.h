@@ -20,7 +20,13 @@
 #include "analyze/names.h"
 #include "analyze/views/account.h"
 
-enum vc_shape { VC_SHAPE_NONE, VC_SHAPE_ONCE, VC_SHAPE_STOPPED, VC_SHAPE_LINEAR, VC_SHAPE_IRREGULAR };
+enum vc_shape {
+	VC_SHAPE_NONE,
+	VC_SHAPE_ONCE,
+	VC_SHAPE_STOPPED,
+	VC_SHAPE_LINEAR,
+	VC_SHAPE_IRREGULAR
+};
 /** "linear"; "-" for none. */
 const char *vc_shape_text(enum vc_shape shape);
 
@@ -39,7 +45,7 @@ struct vc_diff_row {
 	uint64_t *bytes, *count;       /* live, one a file */
 	int64_t growth, count_growth;  /* last less first */
 	double rate;                   /* bytes a step (second); 0 where the axis is none */
-	double fit;                    /* r squared of the line through all files; of three or more */
+	double fit; /* r squared of the line through all files; of three or more */
 	enum vc_shape shape;
 	bool is_new, is_gone;          /* nothing of it in the first; in the last */
 };
@@ -51,7 +57,7 @@ struct vc_diff_device {
 	bool room_known;
 	int64_t growth;                /* of live, last less first */
 	uint64_t grown;                /* sum of the rows that grew */
-	struct vc_diff_row *rows;      /* that changed: largest growth first, largest shrinking last */
+	struct vc_diff_row *rows; /* that changed: largest growth first, largest shrinking last */
 	uint64_t count, grew, shrank, unchanged; /* count = grew + shrank */
 	double rate;                   /* of live, as for a row */
 	double lasting_rate;           /* without what grew once or stopped growing */

@@ -77,8 +77,9 @@ int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struc
 	if (devices_differ(first, last))
 		add_note(&notes, "different devices: they are compared by their numbers");
 	if (!notes.has_blocks)
-		add_note(&notes, "no block reports: if the program has an allocator of its own, the line "
-				 "that asked the driver need not be the line that leaks");
+		add_note(&notes,
+			 "no block reports: if the program has an allocator of its own, the line "
+			 "that asked the driver need not be the line that leaks");
 	add_note(&notes, vc_info_not_known(last));
 	*ret = notes;
 	return error;

@@ -70,7 +70,8 @@ static void lost_text(const struct vc_tables *tables, uint64_t value, struct vc_
 	vc_text_number(text, value);
 	vc_text_add(text, " allocations (");
 	vc_text_bytes(text, evidence_value(tables, "records_lost_bytes"), VC_TEXT_ROUNDED);
-	vc_text_add(text, " at most) came after the recording was full (--budget raises the limit)");
+	vc_text_add(text,
+		    " at most) came after the recording was full (--budget raises the limit)");
 }
 
 static void add_counter(struct work *work, unsigned file, uint64_t row)
@@ -134,7 +135,8 @@ static void add_account(struct work *work, unsigned file, const struct vc_accoun
 
 	if (account->outside_bytes) {
 		vc_text_bytes(&text, account->outside_bytes, VC_TEXT_ROUNDED);
-		vc_text_add(&text, " of blocks lie outside all recorded allocations and are not counted");
+		vc_text_add(&text,
+			    " of blocks lie outside all recorded allocations and are not counted");
 		add_item(work, file, "blocks_outside", account->outside_bytes, VC_EFFECT_BYTES,
 			 &text);
 	}

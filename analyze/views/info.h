@@ -14,9 +14,9 @@ struct vc_info_count {
 
 enum { VC_INFO_COUNTS = 7 };
 struct vc_info {
-	uint32_t *devices;     /* plus one: all that are in the table or hold memory, fullest first */
+	uint32_t *devices; /* plus one: all that are in the table or hold memory, fullest first */
 	uint32_t device_count;
-	uint64_t recorded;     /* nanoseconds from the start of recording to the moment; 0 unknown */
+	uint64_t recorded; /* nanoseconds from the start of recording to the moment; 0 unknown */
 	uint64_t most_reserved;/* reserved bytes of the device that has most */
 	struct vc_info_count counts[VC_INFO_COUNTS];
 };

@@ -48,7 +48,7 @@ static bool *segment_stacks(const struct vc_tables *tables, const struct vc_acco
 	return segment;
 }
 
-/** Makes a row of each site that was live; what lies in the allocator's memory goes to *segments. */
+/** Makes a row of each site that was live; the allocator's memory is summed in *segments. */
 static uint64_t list_rows(const struct vc_tables *tables, const struct vc_names *names,
 			  const bool *segment, struct vc_oom *oom, uint64_t *segments)
 {
@@ -98,7 +98,8 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account
 	count = list_rows(tables, names, segment, &oom, &segments);
 	qsort(oom.rows, count, sizeof(*oom.rows), by_key);
 	for (uint64_t i = 0; i < count; i++) {
-		struct vc_oom_row *row = &oom.rows[i], *last = &oom.rows[oom.count ? oom.count - 1 : 0];
+		struct vc_oom_row *row = &oom.rows[i],
+				  *last = &oom.rows[oom.count ? oom.count - 1 : 0];
 
 		blocks += row->kind == VC_KIND_BLOCK ? row->bytes : 0;
 		if (oom.count && last->key == row->key) {

@@ -61,7 +61,7 @@ enum vc_shape vc_births_shape(const struct vc_births *births)
 /** The interval, on the axis and by birth number. */
 struct interval {
 	bool same_process;
-	uint64_t number;             /* of births in the first file, where the process is the same */
+	uint64_t number; /* of births in the first file, where the process is the same */
 	enum vc_column_index column; /* step or time */
 	double start, length, zero;  /* zero: what the last file's values count from */
 };
@@ -142,7 +142,8 @@ int vc_shape_find(const struct vc_diff_input *first, const struct vc_diff_input 
 
 		if (group == UINT32_MAX || !row_of[group] || !bytes)
 			continue;
-		at = ((double)tables->column[interval.column][row] - interval.zero - interval.start) /
+		at = ((double)tables->column[interval.column][row] - interval.zero -
+		      interval.start) /
 		     interval.length;
 		if (interval.same_process && birth ? birth[row] <= interval.number : at <= 0)
 			continue;

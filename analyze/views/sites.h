@@ -66,8 +66,8 @@ struct vc_sites_rest {
 	struct vc_site_row sum;
 };
 /**
- * Shares of live bytes, in tenths of a percent: of the first `most` rows (0: all), then of the rest.
- * They add up to 1000. 0, VC_E_NO_MEMORY.
+ * Shares of live bytes, in tenths of a percent: of the first `most` rows (0: all), then of the
+ * rest. They add up to 1000. 0, VC_E_NO_MEMORY.
  */
 int vc_sites_shares(const struct vc_sites *sites, uint64_t most, struct vc_arena *arena,
 		    int64_t **ret, struct vc_sites_rest *ret_rest);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time and memory of `vramcore top` and `diff` on files of N blocks: writes two of them into a folder
- * and runs the command on them.
+ * Time and memory of `vramcore top` and `diff` on files of N blocks: writes two of them into a
+ * folder and runs the command on them.
  *
  * usage: bench_analyze VRAMCORE FOLDER [N ...]      (default 10,000 100,000 1,000,000)
  */

@@ -47,8 +47,9 @@ enum { ALLOCATE = 0x1010, MUST = 0x1100, PUT = 0x1200, REMEMBER = 0x1300, FORWAR
 
 static uint64_t block_stack(struct vc_tables *tables, uint64_t train, uint64_t site)
 {
-	const struct build_frame leak[] = {{train, ALLOCATE}, {train, MUST}, {train, PUT},
-					   {train, REMEMBER}, {train, FORWARD}, {train, MAIN}, {0, 0}};
+	const struct build_frame leak[] = {
+		{train, ALLOCATE}, {train, MUST}, {train, PUT}, {train, REMEMBER},
+		{train, FORWARD},  {train, MAIN}, {0, 0}};
 	const struct build_frame other[] = {{train, ALLOCATE}, {train, MUST}, {train, site},
 					    {train, MAIN}, {0, 0}};
 
@@ -171,12 +172,14 @@ static int find_self(struct dl_phdr_info *info, size_t size, void *context)
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		const char *at = (const char *)info->dlpi_addr + segment->p_vaddr;
 		const ElfW(Nhdr) *note = (const void *)at;
+		size_t start;
 
 		if (segment->p_type != PT_NOTE || note->n_type != NT_GNU_BUILD_ID)
 			continue;
+		start = sizeof(*note) + ((note->n_namesz + 3) & ~3u);
 		for (unsigned j = 0; j < note->n_descsz && j < 60; j++)
 			sprintf(build_id_text + 2 * j, "%02x",
-				(unsigned char)at[sizeof(*note) + ((note->n_namesz + 3) & ~3u) + j]);
+				(unsigned char)at[start + j]);
 	}
 	return 1; /* the program comes first */
 }
@@ -191,11 +194,13 @@ static __attribute__((noinline)) uint64_t stack_here(struct vc_tables *tables, u
 	while (first < count && addresses[first] != __builtin_return_address(0))
 		first++;
 	for (int i = 0; i < 3 && first + i < count; i++)
-		frames[i] = (struct build_frame){module, (uint64_t)addresses[first + i] - self.bias};
+		frames[i] =
+			(struct build_frame){module, (uint64_t)addresses[first + i] - self.bias};
 	return build_stack(tables, frames);
 }
 
-static __attribute__((noinline)) uint64_t leaking_function(struct vc_tables *tables, uint64_t module)
+static __attribute__((noinline)) uint64_t leaking_function(struct vc_tables *tables,
+							   uint64_t module)
 {
 	uint64_t stack = stack_here(tables, module); /* LEAK */
 

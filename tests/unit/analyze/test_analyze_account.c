@@ -101,7 +101,8 @@ static void test_blocks(void **state)
 	assert_true(account.has_blocks);
 	assert_int_equal(device()->block_bytes, 500);
 	assert_int_equal(device()->live_bytes, 570);
-	assert_int_equal(device()->cached_bytes, 1000); /* 500 left of the first, all of the second */
+	assert_int_equal(device()->cached_bytes,
+			 1000); /* 500 left of the first, all of the second */
 	assert_int_equal(device()->cached_allocations, 2);
 	assert_int_equal(device()->reserved_bytes, 1570);
 	assert_int_equal(group(stack_b, VC_KIND_BLOCK)->bytes, 500);

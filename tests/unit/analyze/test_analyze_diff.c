@@ -32,8 +32,8 @@ static struct vc_tables *begin(uint64_t step, uint64_t seconds, uint64_t number)
 	return next;
 }
 
-static void add(struct vc_tables *to, uint64_t device, uint64_t offset, uint64_t size, uint64_t step,
-		uint64_t birth)
+static void add(struct vc_tables *to, uint64_t device, uint64_t offset, uint64_t size,
+		uint64_t step, uint64_t birth)
 {
 	uint64_t stack = build_stack(to, (const struct build_frame[]){
 		{module[files - 1], offset}, {0, 0}});

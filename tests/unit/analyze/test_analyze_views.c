@@ -323,14 +323,16 @@ static void test_evidence(void **state)
 	assert_int_equal(vc_evidence_make(&model, NULL, 1, &arena, &evidence), 0);
 	assert_false(evidence.complete);
 	assert_int_equal(evidence.lost, 1204);
-	assert_string_equal(evidence.items[2].text,
-			    "1,204 allocations (3.10 GiB at most) came after the recording was full "
-			    "(--budget raises the limit)");
+	assert_string_equal(
+		evidence.items[2].text,
+		"1,204 allocations (3.10 GiB at most) came after the recording was full "
+		"(--budget raises the limit)");
 }
 
 static void test_evidence_faults(void **state)
 {
-	struct vc_fault fault = {.error = VC_E_CHECKSUM, .section = ".vramcore.sites", .offset = 4096};
+	struct vc_fault fault = {
+		.error = VC_E_CHECKSUM, .section = ".vramcore.sites", .offset = 4096};
 	struct vc_evidence evidence;
 
 	(void)state;
