@@ -27,8 +27,12 @@ static void progress(void *context, uint64_t done, uint64_t total)
 	struct state *state = context;
 	struct timespec now;
 
+	double seconds;
+
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (!isatty(STDERR_FILENO) || now.tv_sec - state->start.tv_sec < 2)
+	seconds = (double)(now.tv_sec - state->start.tv_sec) +
+		  (double)(now.tv_nsec - state->start.tv_nsec) / 1e9;
+	if (seconds <= 1 || !isatty(STDERR_FILENO))
 		return;
 	fprintf(stderr, "\rvramcore: finding names: %llu of %llu addresses ",
 		(unsigned long long)done, (unsigned long long)total);

@@ -43,14 +43,17 @@ static void add_moments(const struct report *report, struct vc_text *text)
 		vc_report_moment_after(text, last);
 		return;
 	}
+	if (report->notes.same_moment && report->diff.axis == VC_AXIS_SECONDS) {
+		vc_text_duration(text, vc_diff_recorded(first));
+		vc_text_add(text, " -> ");
+		vc_text_duration(text, vc_diff_recorded(last));
+		vc_text_add(text, " after the start, ");
+		vc_report_moment(text, last);
+		return;
+	}
 	vc_report_moment(text, first);
 	vc_text_add(text, " -> ");
 	vc_report_moment(text, last);
-	if (report->diff.axis == VC_AXIS_SECONDS) {
-		vc_text_add(text, ", ");
-		vc_text_duration(text, (uint64_t)(report->diff.x[report->diff.files - 1] * 1e9));
-		vc_text_add(text, " later");
-	}
 }
 
 static const char *rate_unit(const struct report *report)

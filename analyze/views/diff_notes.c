@@ -142,6 +142,14 @@ struct vc_diff_explained vc_diff_explain(const struct vc_diff_device *device)
 	return explained;
 }
 
+uint64_t vc_diff_recorded(const struct vc_tables *tables)
+{
+	uint64_t start = vc_value(tables, VC_COL_process_start_time, 0);
+	uint64_t end = vc_value(tables, VC_COL_process_snapshot_time, 0);
+
+	return start && end > start ? end - start : 0;
+}
+
 uint64_t vc_diff_nanoseconds(double seconds)
 {
 	return seconds < 9e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(9000000000000000000);

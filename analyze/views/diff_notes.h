@@ -37,6 +37,8 @@ struct vc_diff_explained {
 };
 struct vc_diff_explained vc_diff_explain(const struct vc_diff_device *device);
 
+/** Nanoseconds from the start of recording to the moment; 0 unknown. */
+uint64_t vc_diff_recorded(const struct vc_tables *tables);
 /** Seconds as whole nanoseconds, at most 292 years. */
 uint64_t vc_diff_nanoseconds(double seconds);
 

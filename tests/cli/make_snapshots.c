@@ -156,6 +156,40 @@ static void make_mixed(void)
 	write_tables(&tables, "mixed.vramcore");
 }
 
+/**
+ * A program that knows no steps, on two devices, at an hour after its start: the first time 1 or 5
+ * hours. Device 0: 8 MiB of linear memory more each hour. Device 1: one site shrinks from 9 MiB to
+ * 2 MiB, one is gone (3 MiB), one is new (40 MiB, once).
+ */
+static void make_hours(uint64_t hours, const char *name)
+{
+	struct vc_tables tables;
+	uint64_t program, stack[4];
+	bool late = hours > 1;
+
+	begin(&tables);
+	build_process(&tables, UINT64_MAX, "now", hours * 3600, hours * 100);
+	build_device(&tables, 0, "Test GPU", "GPU-00000000-0000", TOTAL, UINT64_MAX);
+	build_device(&tables, 1, "Test GPU", "GPU-11111111-0000", TOTAL, TOTAL / 2);
+	program = build_module(&tables, "/opt/server", "5e");
+	for (uint64_t i = 0; i < 4; i++)
+		stack[i] = build_stack(&tables, (const struct build_frame[]){
+			{program, 0x100 * (i + 1)}, {program, 0x900}, {0, 0}});
+	for (uint64_t i = 1; i <= hours; i++)
+		build_allocation(&tables, (struct build_allocation){
+			.kind = VC_KIND_LINEAR, .address = i * 16 * MIB, .size = 8 * MIB,
+			.stack = stack[0], .birth = i * 100, .seconds = i * 3600,
+			.device_plus_one = 1});
+	build_allocation(&tables, (struct build_allocation){
+		.kind = VC_KIND_LINEAR, .address = 0x7000000000, .birth = late ? 300 : 5,
+		.size = late ? 2 * MIB : 9 * MIB, .stack = stack[1], .device_plus_one = 2});
+	build_allocation(&tables, (struct build_allocation){
+		.kind = VC_KIND_LINEAR, .address = 0x7100000000, .birth = late ? 301 : 6,
+		.size = late ? 40 * MIB : 3 * MIB, .stack = stack[late ? 2 : 3],
+		.seconds = late ? 7200 : 5, .device_plus_one = 2});
+	write_tables(&tables, name);
+}
+
 /* ---- stacks of this very program, to be named ---- */
 
 static struct {
@@ -251,6 +285,8 @@ int main(int argc, char **argv)
 	make_train(50000, "step50000.vramcore", "after-step");
 	make_train(50000, "backward50000.vramcore", "before-backward");
 	make_mixed();
+	make_hours(1, "hour1.vramcore");
+	make_hours(5, "hour5.vramcore");
 	dl_iterate_phdr(find_self, NULL);
 	if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0)
 		return 1;

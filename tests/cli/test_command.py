@@ -44,6 +44,8 @@ class Golden(unittest.TestCase):
         "diff-exact": (0, "diff", "step1000.vramcore", "step50000.vramcore", "--exact"),
         "diff-moments": (0, "diff", "step1000.vramcore", "backward50000.vramcore"),
         "diff-allocations": (0, "diff", "--allocations", "step1000.vramcore", "step50000.vramcore"),
+        "diff-hours": (0, "diff", "hour1.vramcore", "hour5.vramcore"),
+        "diff-hours-few": (0, "diff", "hour1.vramcore", "hour5.vramcore", "-n", "1", "--device", "1"),
         "trend": (0, "diff", "step1000.vramcore", "step25000.vramcore", "step50000.vramcore"),
         "top": (0, "top", "step50000.vramcore"),
         "top-narrow": (0, "top", "step50000.vramcore", "--width", "50"),
@@ -98,6 +100,16 @@ class Numbers(unittest.TestCase):
         self.assertEqual(row["bytes"], [51200 * 1000, 51200 * 50000])
         self.assertEqual(device["unchanged_sites"], 1)
         self.assertTrue(d["evidence"]["complete"])
+
+    def test_hours(self):
+        d = report("diff", "hour1.vramcore", "hour5.vramcore")
+        self.assertEqual(d["axis"], "seconds")
+        zero, one = d["devices"]  # 32 MiB and 30 MiB: the worst first
+        self.assertEqual(zero["rows"][0]["per_hour"], 8 * MIB)
+        self.assertEqual([r["growth"] for r in one["rows"]], [40 * MIB, -3 * MIB, -7 * MIB])
+        self.assertNotIn("full_in_seconds", one)
+        self.assertEqual((one["device"]["ordinal"], one["growth"]), (1, 30 * MIB))
+        self.assertEqual((zero["device"]["ordinal"], zero["growth"]), (0, 32 * MIB))
 
     def test_trend(self):
         d = report("diff", "step1000.vramcore", "step25000.vramcore", "step50000.vramcore")
