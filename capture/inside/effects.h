@@ -19,11 +19,11 @@
 #include "capture/inside/rows.h"
 #include "capture/inside/stack.h"
 
-/** Records claimed for one call: the first two in place, more in memory of their own (mmap). */
+/** Records claimed for one call: the first in place, more in memory of their own (mmap). */
 struct vc_claims {
 	uint32_t count, capacity; /* capacity 0: `first` is used */
 	struct vc_claim *more;
-	struct vc_claim first[2];
+	struct vc_claim first[1];
 };
 
 /** A call under way. The upper part is filled by the row, zero means none. */

@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "capture/vramcore.h"
@@ -574,6 +575,49 @@ static void quiet(void)
 	_exit(0);
 }
 
+/* How deep a call goes, on a stack of its own that is painted first. */
+static char deep_stack[1 << 18] __attribute__((aligned(64)));
+static ucontext_t deep_main, deep_other;
+static volatile int deep_rounds;
+
+static void deep_calls(void)
+{
+	vc_cu_pointer pointer;
+
+	for (int i = 0; i < deep_rounds; i++)
+		if (cu.cuMemAlloc_v2(&pointer, 1000) || cu.cuMemFree_v2(pointer))
+			failures++;
+}
+
+static size_t deep_run(int rounds)
+{
+	size_t untouched = 0;
+
+	deep_rounds = rounds;
+	memset(deep_stack, 0xa5, sizeof(deep_stack));
+	getcontext(&deep_other);
+	deep_other.uc_stack.ss_sp = deep_stack;
+	deep_other.uc_stack.ss_size = sizeof(deep_stack);
+	deep_other.uc_link = &deep_main;
+	makecontext(&deep_other, deep_calls, 0);
+	swapcontext(&deep_main, &deep_other);
+	while (deep_stack[untouched] == (char)0xa5)
+		untouched++;
+	return sizeof(deep_stack) - untouched;
+}
+
+static void depth(void)
+{
+	size_t bytes;
+
+	begin();
+	deep_run(100);
+	bytes = deep_run(1);
+	if (bytes > 2048)
+		fprintf(stderr, "%zu bytes of stack\n", bytes);
+	CHECK(bytes <= 2048);
+}
+
 /* ---- threads ---- */
 
 static void *worker(void *argument)
@@ -660,7 +704,7 @@ static const struct {
 	{"nothing", nothing}, {"stranger", stranger}, {"init-only", init_only}, {"forks", forks},
 	{"fails", fails}, {"context-fails", context_fails}, {"api", api}, {"phases", phases},
 	{"facts", facts}, {"quiet", quiet}, {"threads", threads}, {"together", together},
-	{"unseen", unseen}, {"unchanged", unchanged}, {"handlers", handlers},
+	{"unseen", unseen}, {"unchanged", unchanged}, {"handlers", handlers}, {"depth", depth},
 };
 
 int main(int argc, char **argv)
