@@ -184,6 +184,30 @@ static void say_expected(const char *where, const char *what, const struct expec
 		one->object->dies_before, one->object->dies_after, one->thread);
 }
 
+/* All that rows and journal say of the address of a row. */
+static void explain(struct proof *proof, const char *where, const struct live *live,
+		    const struct live_row *row)
+{
+	fprintf(stderr, "%s: moment %" PRIu64 "\n", where, live->number);
+	for (size_t i = 0; i < live->count; i++)
+		if (live->row[i].address == row->address)
+			live_say(where, "  row", &live->row[i]);
+	for (unsigned int i = 0; i < JOURNAL_THREADS; i++) {
+		const struct journal_thread *table = &proof->journal->table[i];
+
+		for (uint64_t k = 0; k < table->count; k++) {
+			const struct journal_object *object = &table->object[k];
+			const struct expected one = {.object = object, .kind = object->kind,
+						     .address = object->address,
+						     .thread = table->thread};
+
+			if (object->address == row->address)
+				say_expected(where, k < table->first ? "  journal, skipped" : "  journal",
+					     &one);
+		}
+	}
+}
+
 /*
  * Every row is a must or a may, and every must is a row. `states`: also what rows say of calls
  * under way (their state is that of the time of reading, so for dead programs only).
@@ -203,6 +227,7 @@ static unsigned int compare(struct proof *proof, const char *where, const struct
 			if (row->state == VC_STATE_IN_DOUBT && !states)
 				continue; /* of a call that began after the moment */
 			live_say(where, "recorded only", row);
+			explain(proof, where, live, row);
 			wrong++;
 			continue;
 		}
@@ -397,8 +422,8 @@ static void one_free_moment(struct proof *proof, struct victim *victim, uint32_t
 		.at = VC_AT_MOMENT, .number = step - 1, .freed_max = 1};
 	const struct vc_convert_options now = {.freed_max = 1};
 	struct live live;
-	char where[32];
-	uint64_t before;
+	char where[96];
+	uint64_t before, after;
 	int result;
 
 	take_step(proof, step);
@@ -423,8 +448,9 @@ static void one_free_moment(struct proof *proof, struct victim *victim, uint32_t
 	/* The same for now: the ticks are this process's own, so more calls are under way. */
 	before = read_tick(proof);
 	result = live_of_recording(victim->recording, &now, &live);
-	expect_all(proof, before, read_tick(proof));
-	snprintf(where, sizeof(where), "now %u", step);
+	after = read_tick(proof);
+	expect_all(proof, before, after);
+	snprintf(where, sizeof(where), "now %u, ticks %" PRIu64 " to %" PRIu64, step, before, after);
 	if (result) {
 		fprintf(stderr, "%s: error %d\n", where, result);
 		exit(1);
