@@ -23,6 +23,8 @@ enum test_row {
 	X(cuInit, (unsigned int flags))                                                            \
 	X(cuStreamCreate, (vc_cu_stream * stream, unsigned int flags))                             \
 	X(cuStreamDestroy_v2, (vc_cu_stream stream))                                               \
+	X(cuMemExportToShareableHandle,                                                            \
+	  (void *shared, vc_cu_memory_handle handle, int type, uint64_t flags))                    \
 	X(cuCtxGetCurrent, (vc_cu_context * context))                                              \
 	X(cuDeviceGetDefaultMemPool, (vc_cu_pool * pool, int device))
 

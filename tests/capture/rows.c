@@ -173,6 +173,30 @@ static void memory_map(void)
 	compare("map: range freed");
 }
 
+/* A handle of another process's memory, or of our own by way of a descriptor. */
+static void import(void)
+{
+	const size_t granule = 2 << 20;
+	struct vc_cu_allocation_properties properties = {
+		.type = 1, .requested_handle_types = 1, .location = {1, 0}};
+	vc_cu_memory_handle handle, imported;
+	vc_cu_pointer range;
+	int descriptor = -1;
+
+	GOOD(cuMemCreate, &handle, granule, &properties, 0);
+	CHECK(!cu.cuMemExportToShareableHandle(&descriptor, handle, 1, 0));
+	GOOD(cuMemImportFromShareableHandle, &imported, (void *)(intptr_t)descriptor, 1);
+	GOOD(cuMemAddressReserve, &range, granule, 0, 0, 0);
+	GOOD(cuMemMap, range, granule, 0, imported, 0);
+	compare("import: mapped");
+	GOOD(cuMemRelease, imported);
+	GOOD(cuMemUnmap, range, granule);
+	GOOD(cuMemAddressFree, range, granule);
+	GOOD(cuMemRelease, handle);
+	compare("import: gone");
+	close(descriptor);
+}
+
 static void host(void)
 {
 	static char own[1 << 16] __attribute__((aligned(4096)));
@@ -387,6 +411,7 @@ int main(int argc, char **argv)
 	linear();
 	pools();
 	memory_map();
+	import();
 	host();
 	arrays();
 	foreign();
