@@ -29,7 +29,7 @@ struct work {
 	struct extent *extents;
 	uint64_t extent_count;
 	uint64_t *covered;        /* bytes of blocks in an allocation, by row; NULL: no blocks */
-	bool *segment_stack;      /* stacks that made an allocation with blocks, by row plus 1 */
+	bool *segment_stack;      /* stacks that make the allocator's allocations, by row plus 1 */
 	uint64_t group_capacity, *index, index_size;
 	struct vc_account *account;
 };
@@ -182,6 +182,55 @@ static uint64_t charge_block(struct work *work, uint64_t row)
 	return first;
 }
 
+/** Where a stack called the driver: its innermost frame. */
+struct call_place {
+	uint64_t module, offset;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct call_place *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/** The innermost frame of a stack (row plus 1); false where it has none. */
+static bool place_of(const struct vc_tables *tables, uint64_t stack, struct call_place *ret)
+{
+	const uint64_t *first = tables->column[VC_COL_stacks_first];
+	const uint64_t *count = tables->column[VC_COL_stacks_count];
+	const uint64_t *module = tables->column[VC_COL_frames_module];
+	const uint64_t *offset = tables->column[VC_COL_frames_offset];
+
+	if (!first || !count || !module || !offset || !count[stack - 1])
+		return false;
+	ret->module = module[first[stack - 1]];
+	ret->offset = offset[first[stack - 1]];
+	return true;
+}
+
+/** Marks every stack that calls the driver from the same place as one that is marked. */
+static int mark_same_places(struct work *work)
+{
+	uint64_t stacks = work->tables->rows[VC_TABLE_stacks], known = 0;
+	struct call_place *places = malloc((stacks ? stacks : 1) * sizeof(*places)), place;
+
+	if (!places)
+		return VC_E_NO_MEMORY;
+	for (uint64_t stack = 1; stack <= stacks; stack++)
+		if (work->segment_stack[stack] && place_of(work->tables, stack, &places[known]))
+			known++;
+	qsort(places, known, sizeof(*places), compare_places);
+	for (uint64_t stack = 1; stack <= stacks; stack++)
+		if (!work->segment_stack[stack] && place_of(work->tables, stack, &place) &&
+		    bsearch(&place, places, known, sizeof(*places), compare_places))
+			work->segment_stack[stack] = true;
+	free(places);
+	return 0;
+}
+
 /** Places all live blocks; each takes the device of the allocation under it. */
 static int place_blocks(struct work *work, uint32_t *block_device)
 {
@@ -206,7 +255,7 @@ static int place_blocks(struct work *work, uint32_t *block_device)
 		if (work->stack[under] < stacks && work->stack[under])
 			work->segment_stack[work->stack[under]] = true;
 	}
-	return 0;
+	return mark_same_places(work);
 }
 
 /* ---- groups ---- */
