@@ -51,6 +51,9 @@ static inline const char *vc_string(const struct vc_tables *tables, enum vc_colu
 	return vc_tables_text(tables, vc_value(tables, column, row));
 }
 
+/** Ordinals above are taken as "unknown": no machine has them. */
+enum { VC_MODEL_DEVICES_MOST = 1024 };
+
 /** Same process, at two moments: boot, pid and start agree and are known. */
 bool vc_same_process(const struct vc_tables *a, const struct vc_tables *b);
 /** Row of `devices` with this ordinal; VC_E_NOT_FOUND. */

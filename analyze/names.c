@@ -13,9 +13,18 @@
 /** A loaded object, the same for all files that name it. */
 struct module {
 	const char *path, *build_id;
-	struct module *next;
+	struct module *next;         /* in the list of all */
+	struct module *same_hash;
 	uint32_t number;
 };
+
+/* What a file may ask for: more is no program's, and would cost memory and time without end. */
+enum {
+	MODULE_BUCKETS = 4096,
+	FRAMES_OF_STACK_MOST = 1024,
+	COMMON_FUNCTIONS_MOST = 16,
+};
+#define FRAMES_MOST (UINT64_C(1) << 25) /* of all chains together */
 
 /** An address of a module and its frames. */
 struct address {
@@ -34,7 +43,8 @@ struct file {
 struct vc_names {
 	const struct vc_resolver *resolver;
 	struct vc_arena arena;
-	struct module *modules;
+	struct module *modules, *bucket[MODULE_BUCKETS];
+	uint64_t frames;             /* of all chains so far */
 	uint32_t module_count, file_count;
 	struct file *files;
 	struct address **index;      /* open hash table */
@@ -69,9 +79,11 @@ void vc_names_destroy(struct vc_names *names)
 static const struct module *find_module(struct vc_names *names, const char *path,
 					const char *build_id)
 {
+	const char *tells = *build_id ? build_id : path;
+	struct module **bucket = &names->bucket[XXH3_64bits(tells, strlen(tells)) % MODULE_BUCKETS];
 	struct module *module;
 
-	for (module = names->modules; module; module = module->next)
+	for (module = *bucket; module; module = module->same_hash)
 		if (!strcmp(module->build_id, build_id) &&
 		    (*build_id || !strcmp(module->path, path)))
 			return module;
@@ -83,6 +95,8 @@ static const struct module *find_module(struct vc_names *names, const char *path
 	module->number = names->module_count++;
 	module->next = names->modules;
 	names->modules = module;
+	module->same_hash = *bucket;
+	*bucket = module;
 	return module;
 }
 
@@ -183,6 +197,8 @@ static uint64_t stack_frames(const struct vc_tables *tables, uint64_t row, uint6
 	*first = tables->column[VC_COL_stacks_first][row];
 	if (*first > rows)
 		return 0;
+	if (count > FRAMES_OF_STACK_MOST)
+		count = FRAMES_OF_STACK_MOST;
 	return count < rows - *first ? count : rows - *first;
 }
 
@@ -284,8 +300,11 @@ static int make_chain(struct vc_names *names, const struct file *file, uint64_t 
 			return error;
 		total += address->count;
 	}
+	names->frames += total;
+	if (names->frames > FRAMES_MOST)
+		return VC_E_LIMIT;
 	frames = vc_arena_allocate(&names->arena, total, sizeof(*frames));
-	if (!frames || total > UINT32_MAX)
+	if (!frames)
 		return VC_E_NO_MEMORY;
 	chain->frames = frames;
 	for (uint64_t i = first; i < first + count; i++) {
@@ -480,7 +499,7 @@ unsigned vc_names_common(struct vc_chain *const *chains, size_t count)
 		return 0;
 	show_from(chains, count, 0);
 	most = count_shown(chains, count, hashes);
-	while (all_share(chains, count, !passed)) {
+	while (passed < COMMON_FUNCTIONS_MOST && all_share(chains, count, !passed)) {
 		show_from(chains, count, ++passed);
 		shown = count_shown(chains, count, hashes);
 		if (shown > most) {

@@ -72,7 +72,7 @@ void vc_names_destroy(struct vc_names *names);
 int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_t *ret);
 /** Asks for a stack of a file: row of `stacks` plus 1; 0 and stacks asked before are fine. */
 int vc_names_want(struct vc_names *names, uint32_t file, uint64_t stack);
-/** Names all that was asked for and makes the chains. */
+/** Names all that was asked for and makes the chains. 0, VC_E_NO_MEMORY, VC_E_LIMIT. */
 int vc_names_resolve(struct vc_names *names);
 /** Chain of a stack that was asked for; an empty chain (count 0), which
  * must not be changed, for 0 or one not asked for. */

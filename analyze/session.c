@@ -5,10 +5,14 @@
 
 #include "analyze/resolver.h"
 
+static int failed(struct vc_problem *problem, int error)
+{
+	return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
+}
+
 static int no_memory(struct vc_problem *problem)
 {
-	return vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
-			      vc_error_text(VC_E_NO_MEMORY));
+	return failed(problem, VC_E_NO_MEMORY);
 }
 
 /** Starts the search for names, with the folders of the command line. */
@@ -169,7 +173,7 @@ int vc_session_names(struct vc_session *session, struct vc_problem *problem)
 		error = find_common(session, true);
 	if (!error)
 		error = find_common(session, false);
-	return error ? no_memory(problem) : 0;
+	return error ? failed(problem, error) : 0;
 }
 
 void vc_session_close(struct vc_session *session)

@@ -466,6 +466,8 @@ static int count_all(struct work *work)
 
 		if (block_device && block_device[row])
 			device = block_device[row];
+		if (work->device[row] > VC_MODEL_DEVICES_MOST)
+			device = 0;
 		error = count_row(work, row, device);
 	}
 	free(block_device);

@@ -65,16 +65,16 @@ static const struct counter_info *find_counter(const char *key)
 }
 
 /** "1,204 allocations (3.10 GiB at most) came after ..." */
-static void lost_text(const struct vc_tables *tables, uint64_t value, struct vc_text *text)
+static void lost_text(uint64_t lost_bytes, uint64_t value, struct vc_text *text)
 {
 	vc_text_number(text, value);
 	vc_text_add(text, " allocations (");
-	vc_text_bytes(text, evidence_value(tables, "records_lost_bytes"), VC_TEXT_ROUNDED);
+	vc_text_bytes(text, lost_bytes, VC_TEXT_ROUNDED);
 	vc_text_add(text,
 		    " at most) came after the recording was full (--budget raises the limit)");
 }
 
-static void add_counter(struct work *work, unsigned file, uint64_t row)
+static void add_counter(struct work *work, unsigned file, uint64_t row, uint64_t lost_bytes)
 {
 	const struct vc_tables *tables = &work->models[file].tables;
 	const char *key = vc_string(tables, VC_COL_evidence_key, row);
@@ -93,7 +93,7 @@ static void add_counter(struct work *work, unsigned file, uint64_t row)
 	if (!value || !strcmp(key, "records_lost_bytes") || !strcmp(key, "source_faults"))
 		return;
 	if (!strcmp(key, "records_lost")) {
-		lost_text(tables, value, &text);
+		lost_text(lost_bytes, value, &text);
 	} else {
 		vc_text_number(&text, value);
 		vc_text_add(&text, " %s", info ? info->text : key);
@@ -153,11 +153,12 @@ static void add_file(struct work *work, unsigned file, const struct vc_account *
 {
 	const struct vc_tables *tables = &work->models[file].tables;
 	uint64_t missing = vc_value(tables, VC_COL_process_deaths_missing, 0);
+	uint64_t lost_bytes = evidence_value(tables, "records_lost_bytes");
 
 	if (!work->models[file].from_recording) /* else they are rows of evidence */
 		add_faults(work, file);
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_evidence]; row++)
-		add_counter(work, file, row);
+		add_counter(work, file, row, lost_bytes);
 	if (missing && !evidence_value(tables, "deaths_missing")) {
 		struct vc_text text = {0};
 

@@ -33,9 +33,10 @@ static int list_devices(const struct vc_tables *tables, const struct vc_account 
 	for (uint32_t i = 0; i < count; i++)
 		info->devices[info->device_count++] = account->devices[order[i]].device_plus_one;
 	for (uint64_t i = 0; i < rows; i++) {
-		uint32_t device = (uint32_t)vc_value(tables, VC_COL_devices_device, i) + 1;
+		uint64_t ordinal = vc_value(tables, VC_COL_devices_device, i);
+		uint32_t device = (uint32_t)ordinal + 1;
 
-		if (!vc_info_has_device(info, device))
+		if (ordinal < VC_MODEL_DEVICES_MOST && !vc_info_has_device(info, device))
 			info->devices[info->device_count++] = device;
 	}
 	return 0;

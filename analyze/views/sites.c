@@ -117,6 +117,12 @@ static void merge(struct vc_site_row *into, const struct vc_site_row *row)
 	into->doubt_count += row->doubt_count;
 }
 
+static bool is_wanted(const struct vc_sites_options *options, const struct vc_account_group *group)
+{
+	return options->device_plus_one == UINT32_MAX ||
+	       group->device_plus_one == options->device_plus_one;
+}
+
 int vc_sites_make(const struct vc_tables *tables, const struct vc_account *account,
 		  const struct vc_names *names, uint32_t file,
 		  const struct vc_sites_options *options, struct vc_arena *arena,
@@ -126,15 +132,15 @@ int vc_sites_make(const struct vc_tables *tables, const struct vc_account *accou
 	struct vc_sites sites = {0};
 	uint64_t count = 0;
 
-	sites.rows = vc_arena_allocate(arena, account->group_count, sizeof(*sites.rows));
+	for (uint64_t i = 0; i < account->group_count; i++)
+		count += is_wanted(options, &account->groups[i]);
+	sites.rows = vc_arena_allocate(arena, count, sizeof(*sites.rows));
 	if (!sites.rows)
 		return VC_E_NO_MEMORY;
-	for (uint64_t i = 0; i < account->group_count; i++) {
-		if (options->device_plus_one != UINT32_MAX &&
-		    account->groups[i].device_plus_one != options->device_plus_one)
-			continue;
-		describe(&source, &account->groups[i], &sites.rows[count++]);
-	}
+	count = 0;
+	for (uint64_t i = 0; i < account->group_count; i++)
+		if (is_wanted(options, &account->groups[i]))
+			describe(&source, &account->groups[i], &sites.rows[count++]);
 	qsort(sites.rows, count, sizeof(*sites.rows), by_key);
 	for (uint64_t i = 0; i < count; i++) {
 		sites.bytes += sites.rows[i].bytes;

@@ -190,6 +190,42 @@ static void make_hours(uint64_t hours, const char *name)
 	write_tables(&tables, name);
 }
 
+/**
+ * As much as possible of what costs time when it is looked at pair by pair: modules, devices, evidence,
+ * stacks that share their frames.
+ */
+static void make_hostile(void)
+{
+	enum { MANY = 30000, STACKS = 2000 };
+	struct vc_tables tables;
+
+	begin(&tables);
+	build_process(&tables, 1, "now", 1, 1);
+	for (uint64_t i = 0; i < MANY; i++) {
+		char text[32];
+		uint64_t frame;
+
+		snprintf(text, sizeof(text), "/m/%llu", (unsigned long long)i);
+		build_device(&tables, i, text, text, i, i);
+		build_module(&tables, text, "");
+		build_evidence(&tables, "records_lost", 1);
+		frame = build_row(&tables, VC_TABLE_frames);
+		build_set(&tables, VC_COL_frames_module, frame, i + 1);
+	}
+	for (uint64_t i = 0; i < STACKS; i++) {
+		uint64_t stack = build_row(&tables, VC_TABLE_stacks);
+
+		build_set(&tables, VC_COL_stacks_first, stack, i);
+		build_set(&tables, VC_COL_stacks_count, stack, MANY - i);
+	}
+	for (uint64_t i = 0; i < MANY; i++)
+		build_allocation(&tables, (struct build_allocation){
+			.kind = i % 2 ? VC_KIND_LINEAR : VC_KIND_BLOCK, .address = i, .size = MIB,
+			.stack = 1 + i % STACKS, .birth = i, .device_plus_one = i + 1,
+			.parent = i, .thread = i});
+	write_tables(&tables, "hostile.vramcore");
+}
+
 /* ---- stacks of this very program, to be named ---- */
 
 static struct {
@@ -285,6 +321,7 @@ int main(int argc, char **argv)
 	make_train(50000, "step50000.vramcore", "after-step");
 	make_train(50000, "backward50000.vramcore", "before-backward");
 	make_mixed();
+	make_hostile();
 	make_hours(1, "hour1.vramcore");
 	make_hours(5, "hour5.vramcore");
 	dl_iterate_phdr(find_self, NULL);

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 VRAMCORE, MAKE, SOURCE = (os.path.abspath(p) for p in sys.argv[1:4])
@@ -234,6 +235,19 @@ class Harmless(unittest.TestCase):
         code, out, err = run("top", "/no/\x1b[31m\nfile")
         self.assertEqual((code, out), (2, ""))
         self.assertNotIn("\x1b", err)
+
+
+class Bounded(unittest.TestCase):
+    """A file made to cost time costs little."""
+
+    def test_hostile(self):
+        for arguments in (("info",), ("top",), ("top", "--by", "thread"), ("oom",), ("check",)):
+            started = time.monotonic()
+            code, _, _ = run(*arguments, "hostile.vramcore", "--json")
+            self.assertIn(code, (0, 1, 2))
+            self.assertLess(time.monotonic() - started, 30, arguments)
+        run("diff", "hostile.vramcore", "hostile.vramcore", "--json")
+        run("where", "hostile.vramcore", "0x100000", "--json")
 
 
 class Usage(unittest.TestCase):
