@@ -91,21 +91,26 @@ static int reach_supervisor(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct vc_text text = vc_text_in(address.sun_path, sizeof(address.sun_path));
 	long descriptor;
+	int folder;
 
 	if (!directory)
 		return -1;
-	vc_text_add(&text, directory);
-	vc_text_add(&text, "/" VC_SUPERVISOR_SOCKET);
-	if (text.cut)
+	/* by way of /proc, since the address of a socket has no room for long names */
+	folder = vc_sys_open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (folder < 0)
 		return -1;
+	vc_text_add(&text, "/proc/thread-self/fd/");
+	vc_text_number(&text, (uint64_t)folder);
+	vc_text_add(&text, "/" VC_SUPERVISOR_SOCKET);
 	descriptor = vc_syscall(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
 				0, 0, 0);
-	if (descriptor < 0)
-		return -1;
-	if (vc_syscall(SYS_connect, descriptor, (long)&address, sizeof(address), 0, 0, 0) == 0)
-		return (int)descriptor;
-	vc_sys_close((int)descriptor);
-	return -1;
+	if (descriptor >= 0 &&
+	    vc_syscall(SYS_connect, descriptor, (long)&address, sizeof(address), 0, 0, 0) != 0) {
+		vc_sys_close((int)descriptor);
+		descriptor = -1;
+	}
+	vc_sys_close(folder);
+	return descriptor < 0 ? -1 : (int)descriptor;
 }
 
 static const char *file_name(const char *path)

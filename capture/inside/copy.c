@@ -225,9 +225,28 @@ static int give_name(const char *temporary, const char *folder, const struct vc_
 	return error;
 }
 
+/* Makes a folder, with those above it. */
+static void make_folder(const char *folder)
+{
+	char path[1400];
+	struct vc_text text = vc_text_in(path, sizeof(path));
+
+	if (vc_sys_mkdir(folder, 0700) != -ENOENT)
+		return;
+	vc_text_add(&text, folder);
+	for (size_t i = 1; !text.cut && path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		path[i] = '\0';
+		vc_sys_mkdir(path, 0700);
+		path[i] = '/';
+	}
+	vc_sys_mkdir(folder, 0700);
+}
+
 static int open_temporary(const char *folder, const struct vc_root *root, struct vc_text *text)
 {
-	vc_sys_mkdir(folder, 0700);
+	make_folder(folder);
 	vc_text_add(text, folder);
 	vc_text_add(text, "/.vramcore-");
 	vc_text_number(text, root->fixed.pid);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/outside/library.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "formats/error.h"
@@ -41,15 +44,59 @@ int vc_library_find(char *ret, size_t size)
 	return VC_E_NOT_FOUND;
 }
 
+bool vc_library_plain(const char *path)
+{
+	return !strpbrk(path, " \t\n:");
+}
+
+/* A folder that nobody else can put anything into. */
+static int own_folder(const char *path)
+{
+	struct stat status;
+
+	if (mkdir(path, 0700) != 0 && errno != EEXIST)
+		return VC_E_IO;
+	if (lstat(path, &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+	    status.st_mode & (S_IWGRP | S_IWOTH))
+		return VC_E_INVALID;
+	return 0;
+}
+
+int vc_library_link_folder(const char *library, char *ret, size_t size)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	int result;
+
+	for (const char *at = library; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+	if (snprintf(ret, size, "/tmp/vramcore-%u", (unsigned int)geteuid()) >= (int)size)
+		return VC_E_LIMIT;
+	result = own_folder(ret);
+	if (!result && snprintf(ret, size, "/tmp/vramcore-%u/%016" PRIx64, (unsigned int)geteuid(),
+				hash) >= (int)size)
+		return VC_E_LIMIT;
+	return result ? result : own_folder(ret);
+}
+
+static bool links_to(const char *link, const char *library)
+{
+	char target[PATH_MAX];
+	ssize_t length = readlink(link, target, sizeof(target) - 1);
+
+	return length == (ssize_t)strlen(library) && memcmp(target, library, (size_t)length) == 0;
+}
+
 int vc_library_preload(const char *library, const char *folder, const char *before, char *ret,
 		       size_t size)
 {
 	char link[PATH_MAX];
 	int length;
 
-	if (strpbrk(library, " \t:")) {
-		snprintf(link, sizeof(link), "%s/" LIBRARY, folder);
-		if (strpbrk(link, " \t:") || symlink(library, link) != 0)
+	if (!vc_library_plain(library)) {
+		if (snprintf(link, sizeof(link), "%s/" LIBRARY, folder) >= (int)sizeof(link))
+			return VC_E_LIMIT;
+		if (!vc_library_plain(link) ||
+		    (symlink(library, link) != 0 && !(errno == EEXIST && links_to(link, library))))
 			return VC_E_INVALID;
 		library = link;
 	}

@@ -3,6 +3,7 @@
 #ifndef VC_CAPTURE_OUTSIDE_LIBRARY_H
 #define VC_CAPTURE_OUTSIDE_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /**
@@ -11,6 +12,13 @@
  * 0, or a negative VC_E_NOT_FOUND.
  */
 int vc_library_find(char *ret, size_t size);
+/**
+ * A folder of this user's own, below /tmp and kept, for a link to a library whose path LD_PRELOAD
+ * cannot hold; it exists for this library alone. 0 or a negative VC_E_*.
+ */
+int vc_library_link_folder(const char *library, char *ret, size_t size);
+/** Whether LD_PRELOAD can hold a path. */
+bool vc_library_plain(const char *path);
 /**
  * A value for LD_PRELOAD: the library before what is there already. LD_PRELOAD cannot hold paths
  * with blanks or colons; for such a library a link in `folder` is used. 0 or a negative VC_E_*.

@@ -46,6 +46,24 @@ static void name_snapshot(const struct vc_tables *tables, char *ret, size_t size
 		 *trigger ? trigger : "now");
 }
 
+/* Makes a folder, with those above it. */
+static int make_folder(const char *folder)
+{
+	char path[PATH_MAX];
+
+	if (mkdir(folder, 0700) == 0 || errno == EEXIST)
+		return 0;
+	if (errno != ENOENT || snprintf(path, sizeof(path), "%s", folder) >= (int)sizeof(path))
+		return VC_E_IO;
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = 0;
+		if (mkdir(path, 0700) != 0 && errno != EEXIST)
+			return VC_E_IO;
+		*slash = '/';
+	}
+	return mkdir(folder, 0700) == 0 || errno == EEXIST ? 0 : VC_E_IO;
+}
+
 /* Names that are taken get a number; two writers with one name both end up with whole files. */
 static int write_named(const struct vc_make_snapshot *wanted, const struct vc_tables *tables,
 		       char *ret_path, struct vc_fault *fault)
@@ -53,7 +71,7 @@ static int write_named(const struct vc_make_snapshot *wanted, const struct vc_ta
 	char name[256];
 	int result = VC_E_EXISTS;
 
-	if (mkdir(wanted->folder, 0700) != 0 && errno != EEXIST)
+	if (make_folder(wanted->folder) != 0)
 		return vc_fault_set(fault, VC_E_IO, NULL, 0);
 	name_snapshot(tables, name, sizeof(name));
 	for (int i = 1; result == VC_E_EXISTS && i < NAMES_TRIED; i++) {

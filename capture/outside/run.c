@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <argp.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +107,11 @@ static void print_variable(const char *name, const char *value)
 
 static int print_environment(struct run *run)
 {
-	if (vc_library_preload(run->library, "/tmp", getenv("LD_PRELOAD"), run->preload,
+	char folder[64] = "";
+
+	if ((!vc_library_plain(run->library) &&
+	     vc_library_link_folder(run->library, folder, sizeof(folder)) != 0) ||
+	    vc_library_preload(run->library, folder, getenv("LD_PRELOAD"), run->preload,
 			       sizeof(run->preload)) != 0) {
 		fprintf(stderr, "vramcore: %s: LD_PRELOAD cannot hold this path (blanks or colons)\n",
 			run->library);
@@ -169,10 +175,9 @@ static void choose_out(struct run *run, pid_t program)
 	const char *out = run->value[SETTING_OUT] ? run->value[SETTING_OUT] : getenv("VRAMCORE_OUT");
 	char here[PATH_MAX], name[64];
 
-	if (!out || !*out) {
-		snprintf(name, sizeof(name), "vramcore-%d", (int)program);
+	snprintf(name, sizeof(name), "vramcore-%d", (int)program);
+	if (!out || !*out)
 		out = name;
-	}
 	if (out[0] == '/' || !getcwd(here, sizeof(here)))
 		snprintf(run->out, sizeof(run->out), "%s", out);
 	else if (snprintf(run->out, sizeof(run->out), "%s/%s", here, out) >= (int)sizeof(run->out))
@@ -197,30 +202,66 @@ static uint64_t size_of(const char *text, uint64_t otherwise)
 
 /* ---- program ---- */
 
-static void start_program(const struct run *run, const sigset_t *mask)
+/* `tell` closes with the exec; where that fails it gets a byte. */
+static void start_program(struct run *run, const sigset_t *mask, int tell)
 {
-	struct run *own = (struct run *)run;
 	int error;
 
-	choose_out(own, getpid());
-	set_environment(own);
+	choose_out(run, getpid());
+	set_environment(run);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(run->program[0], run->program);
 	error = errno;
 	fprintf(stderr, "vramcore: cannot run %s: %s\n", run->program[0], strerror(error));
+	if (write(tell, "", 1) < 0)
+		perror("vramcore");
 	_exit(error == ENOENT ? 127 : 126);
 }
 
-/* The program's descriptors are its own: a pipe of it must reach its end when it closes it. */
-static void leave_standard_streams(void)
+/* Starts the program; whether it runs. */
+static bool start(struct run *run, struct vc_supervisor *supervisor, const sigset_t *mask)
+{
+	int told[2];
+	ssize_t got;
+	char byte;
+
+	if (pipe2(told, O_CLOEXEC) != 0)
+		return false;
+	supervisor->program = fork();
+	if (supervisor->program == 0)
+		start_program(run, mask, told[1]);
+	close(told[1]);
+	while ((got = read(told[0], &byte, 1)) < 0 && errno == EINTR)
+		;
+	close(told[0]);
+	return supervisor->program > 0 && got == 0;
+}
+
+/*
+ * The program's descriptors are its own: a pipe of it must reach its end when it closes it. Only
+ * the supervisor's few stay, and standard error for its last line.
+ */
+static void leave_descriptors(const struct vc_supervisor *supervisor)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
 
-	if (null < 0)
-		return;
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	close(null);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+		close(null);
+	}
+	while (directory && (entry = readdir(directory))) {
+		int number = atoi(entry->d_name);
+
+		if (number > STDERR_FILENO && number != dirfd(directory) &&
+		    number != supervisor->socket && number != supervisor->signals &&
+		    number != supervisor->folder_descriptor)
+			close(number);
+	}
+	if (directory)
+		closedir(directory);
 }
 
 /* `out` as a person typed or would type it: below the working folder without the folder. */
@@ -246,6 +287,13 @@ static void last_line(const struct run *run, const struct vc_supervisor *supervi
 
 	if (processes < supervisor->count)
 		processes = supervisor->count;
+	if (supervisor->count == 0 && processes == 0) {
+		fprintf(stderr,
+			"vramcore: nothing recorded: the recorder was not loaded into %s (vramcore doctor -- "
+			"%s says more)\n",
+			run->program[0], run->program[0]);
+		return;
+	}
 	if (supervisor->count == 0) {
 		fprintf(stderr,
 			"vramcore: nothing recorded: the program never created a context (vramcore "
@@ -297,7 +345,7 @@ static int supervise(struct run *run)
 		.max_bytes = size_of(bytes, UINT64_C(2) << 30),
 		.keep = run->value[SETTING_KEEP] || getenv("VRAMCORE_KEEP"),
 	};
-	bool quiet = run->value[SETTING_QUIET] || getenv("VRAMCORE_QUIET");
+	bool quiet = run->value[SETTING_QUIET] || getenv("VRAMCORE_QUIET"), runs;
 	sigset_t mask;
 
 	sigprocmask(SIG_SETMASK, NULL, &mask);
@@ -306,17 +354,16 @@ static int supervise(struct run *run)
 			strerror(errno));
 		return 2;
 	}
-	supervisor.program = fork();
-	if (supervisor.program == 0)
-		start_program(run, &mask);
-	if (supervisor.program < 0) {
+	runs = start(run, &supervisor, &mask);
+	if (supervisor.program <= 0) {
 		fprintf(stderr, "vramcore: cannot start a process: %s\n", strerror(errno));
+		vc_supervisor_clean(&supervisor);
 		return 2;
 	}
 	choose_out(run, supervisor.program);
-	leave_standard_streams();
+	leave_descriptors(&supervisor);
 	vc_supervisor_run(&supervisor);
-	if (!quiet)
+	if (!quiet && runs)
 		last_line(run, &supervisor);
 	vc_supervisor_clean(&supervisor);
 	return end_like(supervisor.program_status);

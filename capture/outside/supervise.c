@@ -52,13 +52,11 @@ int vc_supervisor_prepare(struct vc_supervisor *supervisor)
 	supervisor->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (supervisor->folder_descriptor < 0 || supervisor->socket < 0)
 		return VC_E_IO;
-	snprintf(path, sizeof(path), "%s/" VC_SUPERVISOR_SOCKET, supervisor->folder);
-	/* a folder with a long name has no socket: then looking every half second has to do */
-	if (strlen(path) < sizeof(address.sun_path)) {
-		memcpy(address.sun_path, path, strlen(path) + 1);
-		if (bind(supervisor->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
-			return VC_E_IO;
-	}
+	/* by way of /proc, since the address of a socket has no room for long names */
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" VC_SUPERVISOR_SOCKET,
+		 supervisor->folder_descriptor);
+	if (bind(supervisor->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
+		return VC_E_IO;
 	snprintf(path, sizeof(path), "%s/" VC_SUPERVISOR_PROCESSES, supervisor->folder);
 	close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 	forwarded_signals(&set);
@@ -285,7 +283,9 @@ static void last_snapshot(struct vc_supervisor *supervisor, uint32_t index)
 		return;
 	wanted.failure_plus_one = last_failure(one);
 	wanted.trigger = wanted.failure_plus_one ? "oom" : "killed";
-	if (wanted.failure_plus_one || ending == KILLED)
+	/* a signal that was forwarded and killed has its snapshot already */
+	if (wanted.failure_plus_one ||
+	    (ending == KILLED && one->shown != (uint64_t)WTERMSIG(supervisor->program_status)))
 		start_worker(supervisor, index, &wanted);
 }
 
@@ -314,8 +314,9 @@ static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 			start_worker(supervisor, index, &wanted);
 		return true;
 	}
-	if (one->request && !is_dead) {
+	if (one->request) { /* also of one that has died of it: its recording is as it left it */
 		wanted.trigger = "signal";
+		one->shown = one->request;
 		one->request = 0;
 		if (allowed)
 			start_worker(supervisor, index, &wanted);

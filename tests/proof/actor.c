@@ -10,6 +10,7 @@
  *   sleep MILLISECONDS
  *   touch FILE   wait FILE             makes a file; waits until there is one
  *   catch SIGNAL                       says from now on that it got it, instead of dying of it
+ *   obey SIGNAL                        ends well from now on when it gets it
  *   close N                            closes a descriptor
  *   work N                             pairs of allocations, to have something to convert
  *   environ                            prints the environment but for what the recorder needs
@@ -123,6 +124,12 @@ static void on_signal(int signal_number)
 	caught = signal_number;
 }
 
+static void on_order(int signal_number)
+{
+	(void)signal_number;
+	_exit(0);
+}
+
 static void wait_for(const char *file)
 {
 	for (int i = 0; i < 6000; i++) {
@@ -206,6 +213,8 @@ static char **act(char **word)
 		fflush(NULL), wait_for(first);
 	else if (!strcmp(verb, "catch"))
 		signal((int)number(first), on_signal);
+	else if (!strcmp(verb, "obey"))
+		signal((int)number(first), on_order);
 	else if (!strcmp(verb, "close"))
 		fflush(NULL), close((int)number(first));
 	else if (!strcmp(verb, "work"))
