@@ -9,18 +9,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/outside/json.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/outside.h"
 #include "capture/outside/process.h"
 #include "formats/supervisor.h"
 
 struct clean {
-	bool dry;
+	bool dry, json;
 	uint64_t removed, bytes, failed;
 };
 
 static const struct argp_option options[] = {
 	{"dry-run", 'n', NULL, 0, "say what would be removed, remove nothing", 0},
+	{"json", 'j', NULL, 0, "print JSON (schema vramcore.clean/1)", 0},
 	{0},
 };
 
@@ -31,6 +33,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	(void)argument;
 	if (key == 'n')
 		clean->dry = true;
+	else if (key == 'j')
+		clean->json = true;
 	else if (key == ARGP_KEY_ARG)
 		argp_usage(state);
 	else
@@ -44,12 +48,19 @@ static int remove_dead(void *self, const struct vc_located *found)
 
 	if (strcmp(found->state, "dead") != 0)
 		return 0;
-	printf("%s  pid %" PRIu64 "  %s\n", found->path, found->summary->pid,
-	       found->summary->program);
+	if (!clean->json)
+		printf("%s  pid %" PRIu64 "  %s\n", found->path, found->summary->pid,
+		       found->summary->program);
 	if (!clean->dry && unlink(found->path) != 0) {
 		perror("vramcore: cannot remove it");
 		clean->failed++;
 		return 0;
+	}
+	if (clean->json) {
+		printf("%s\n  {\"pid\": %" PRIu64 ", \"recording\": ", clean->removed ? "," : "",
+		       found->summary->pid);
+		vc_json_text(found->path);
+		printf(", \"bytes\": %" PRIu64 "}", found->summary->file_bytes);
 	}
 	clean->removed++;
 	clean->bytes += found->summary->file_bytes;
@@ -101,8 +112,15 @@ int vc_outside_clean(int argc, char **argv)
 	argv[0] = name;
 	argp_err_exit_status = 64;
 	argp_parse(&description, argc, argv, 0, NULL, &clean);
+	if (clean.json)
+		printf("{\"schema\": \"vramcore.clean/1\", \"dry_run\": %s, \"recordings\": [",
+		       clean.dry ? "true" : "false");
 	vc_locate_all(remove_dead, &clean);
 	vc_locate_run_folders(remove_folder, &clean);
+	if (clean.json) {
+		printf("%s], \"failed\": %" PRIu64 "}\n", clean.removed ? "\n" : "", clean.failed);
+		return clean.failed ? 1 : 0;
+	}
 	printf("%" PRIu64 " recording%s %s, %" PRIu64 " bytes\n", clean.removed,
 	       clean.removed == 1 ? "" : "s", clean.dry ? "would be removed" : "removed",
 	       clean.bytes);

@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "capture/outside/json.h"
 #include "capture/outside/library.h"
 #include "capture/outside/outside.h"
 
@@ -22,7 +23,13 @@
 
 struct doctor {
 	char **program;
-	int problems;
+	bool json;
+	int said, problems;
+};
+
+static const struct argp_option options[] = {
+	{"json", 'j', NULL, 0, "print JSON (schema vramcore.doctor/1)", 0},
+	{0},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -30,26 +37,49 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	struct doctor *doctor = state->input;
 
 	(void)argument;
-	if (key != ARGP_KEY_ARGS)
+	if (key == 'j')
+		doctor->json = true;
+	else if (key == ARGP_KEY_ARGS)
+		doctor->program = state->argv + state->next;
+	else
 		return ARGP_ERR_UNKNOWN;
-	doctor->program = state->argv + state->next;
 	return 0;
 }
 
-static void good(const char *what, const char *detail)
+/* One finding; `advice` NULL where there is nothing to do. */
+static void say(struct doctor *doctor, const char *verdict, const char *what, const char *detail,
+		const char *advice)
 {
-	printf("  ok        %s%s%s\n", what, *detail ? ": " : "", detail);
+	if (doctor->json) {
+		printf("%s\n  {\"verdict\": \"%s\", \"what\": ", doctor->said ? "," : "", verdict);
+		vc_json_text(what);
+		printf(", \"detail\": ");
+		vc_json_text(detail);
+		printf(", \"advice\": ");
+		vc_json_text(advice ? advice : "");
+		printf("}");
+	} else {
+		printf("  %-9s %s%s%s\n", verdict, what, *detail ? ": " : "", detail);
+		if (advice)
+			printf("            %s\n", advice);
+	}
+	doctor->said++;
+}
+
+static void good(struct doctor *doctor, const char *what, const char *detail)
+{
+	say(doctor, "ok", what, detail, NULL);
 }
 
 static void problem(struct doctor *doctor, const char *what, const char *detail, const char *advice)
 {
-	printf("  PROBLEM   %s%s%s\n            %s\n", what, *detail ? ": " : "", detail, advice);
+	say(doctor, "PROBLEM", what, detail, advice);
 	doctor->problems++;
 }
 
-static void note(const char *what, const char *detail)
+static void note(struct doctor *doctor, const char *what, const char *detail)
 {
-	printf("  note      %s%s%s\n", what, *detail ? ": " : "", detail);
+	say(doctor, "note", what, detail, NULL);
 }
 
 /* ---- this system ---- */
@@ -59,23 +89,23 @@ static void check_library(struct doctor *doctor)
 	char path[PATH_MAX];
 
 	if (vc_library_find(path, sizeof(path)) == 0)
-		good("recorder", path);
+		good(doctor, "recorder", path);
 	else
 		problem(doctor, "recorder", "libvramcore.so not found",
 			"unpack or install it beside this program or in ../lib");
 }
 
-static void check_driver(void)
+static void check_driver(struct doctor *doctor)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 	struct link_map *map;
 
 	if (!library) {
-		note("driver", "libcuda.so.1 is not on this system's library path; a program may bring its own");
+		note(doctor, "driver", "libcuda.so.1 is not on this system's library path; a program may bring its own");
 		return;
 	}
 	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
-		good("driver", map->l_name);
+		good(doctor, "driver", map->l_name);
 	dlclose(library);
 }
 
@@ -98,20 +128,20 @@ static void check_folder(struct doctor *doctor)
 		problem(doctor, "folder for recordings", detail,
 			"that is little: allocations beyond it are counted, not listed");
 	else
-		good("folder for recordings", detail);
+		good(doctor, "folder for recordings", detail);
 }
 
-static void check_environment(void)
+static void check_environment(struct doctor *doctor)
 {
 	const char *preload = getenv("LD_PRELOAD"), *audit = getenv("LD_AUDIT");
 	const char *injection = getenv("NVTX_INJECTION64_PATH");
 
 	if (preload && *preload)
-		note("LD_PRELOAD is kept behind the recorder", preload);
+		note(doctor, "LD_PRELOAD is kept behind the recorder", preload);
 	if (audit && *audit)
-		note("LD_AUDIT is set", audit);
+		note(doctor, "LD_AUDIT is set", audit);
 	if (injection && *injection)
-		note("NVTX ranges go to another tool, steps by NVTX are not seen", injection);
+		note(doctor, "NVTX ranges go to another tool, steps by NVTX are not seen", injection);
 }
 
 /* ---- the program ---- */
@@ -198,7 +228,7 @@ static void check_elf(struct doctor *doctor, const char *path, int descriptor)
 		problem(doctor, "made for another C library", interpreter,
 			"the recorder needs glibc 2.28 or later");
 	else
-		good("dynamically linked program", path);
+		good(doctor, "dynamically linked program", path);
 }
 
 static void check_program(struct doctor *doctor, const char *name)
@@ -229,7 +259,7 @@ static void check_program(struct doctor *doctor, const char *name)
 			return;
 		word += strspn(word, " \t");
 		word[strcspn(word, " \t\n")] = 0;
-		note("script, run by", word);
+		note(doctor, "script, run by", word);
 		snprintf(path, sizeof(path), "%s", word);
 	}
 }
@@ -237,6 +267,7 @@ static void check_program(struct doctor *doctor, const char *name)
 int vc_outside_doctor(int argc, char **argv)
 {
 	static const struct argp description = {
+		.options = options,
 		.parser = parse,
 		.args_doc = "[-- PROGRAM [ARGUMENT...]]",
 		.doc = "Says what will and will not be seen on this system, and of PROGRAM, and why. "
@@ -248,16 +279,23 @@ int vc_outside_doctor(int argc, char **argv)
 	argv[0] = name;
 	argp_err_exit_status = 64;
 	argp_parse(&description, argc, argv, ARGP_IN_ORDER, NULL, &doctor);
-	printf("this system\n");
+	if (doctor.json)
+		printf("{\"schema\": \"vramcore.doctor/1\", \"findings\": [");
+	else
+		printf("this system\n");
 	check_library(&doctor);
-	check_driver();
+	check_driver(&doctor);
 	check_folder(&doctor);
-	check_environment();
+	check_environment(&doctor);
 	if (doctor.program) {
-		printf("program\n");
+		if (!doctor.json)
+			printf("program\n");
 		check_program(&doctor, doctor.program[0]);
 	}
-	printf("%s\n", doctor.problems ? "some things will not be seen." :
+	if (doctor.json)
+		printf("\n], \"problems\": %d}\n", doctor.problems);
+	else
+		printf("%s\n", doctor.problems ? "some things will not be seen." :
 		"nothing stands in the way: allocations of every library of the program will be seen.");
 	return doctor.problems ? 1 : 0;
 }

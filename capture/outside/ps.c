@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capture/outside/json.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/outside.h"
 #include "capture/outside/process.h"
@@ -102,19 +103,6 @@ static void print_line(const struct ps *ps, const struct vc_located *found, cons
 	       found->state, program, device, live, age, step, found->path);
 }
 
-static void print_json_text(const char *text)
-{
-	putchar('"');
-	for (; *text; text++)
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			printf("\\u%04x", (unsigned char)*text);
-		else
-			putchar(*text);
-	putchar('"');
-}
-
 static void print_json(const struct ps *ps, const struct vc_located *found, const char *program)
 {
 	const struct vc_recording_summary *summary = found->summary;
@@ -122,9 +110,9 @@ static void print_json(const struct ps *ps, const struct vc_located *found, cons
 
 	printf("%s\n  {\"pid\": %" PRIu64 ", \"state\": \"%s\", \"program\": ", ps->shown ? "," : "",
 	       summary->pid, found->state);
-	print_json_text(program);
+	vc_json_text(program);
 	printf(", \"recording\": ");
-	print_json_text(found->path);
+	vc_json_text(found->path);
 	if (summary->rank_plus_one)
 		printf(", \"rank\": %" PRIu64, summary->rank_plus_one - 1);
 	if (summary->step_plus_one)

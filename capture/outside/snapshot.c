@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/outside/json.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/make_snapshot.h"
 #include "capture/outside/outside.h"
@@ -20,11 +21,13 @@ struct snapshot {
 	const char *of;         /* a process id or a file */
 	const char *out;
 	uint64_t moment_plus_one;
+	bool json;
 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
 	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
+	{"json", 'j', NULL, 0, "print JSON (schema vramcore.snapshot/1)", 0},
 	{0},
 };
 
@@ -41,6 +44,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		snapshot->moment_plus_one = strtoull(argument, &end, 10) + 1;
 		if (*end || end == argument)
 			argp_error(state, "--moment takes a number");
+		return 0;
+	case 'j':
+		snapshot->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (snapshot->of)
@@ -131,6 +137,12 @@ int vc_outside_snapshot(int argc, char **argv)
 	}
 	for (uint64_t i = 0; i < faults.count && i < VC_FAULTS_KEPT; i++)
 		print_fault(recording, &faults.kept[i]);
-	printf("%s\n", strncmp(path, "./", 2) == 0 ? path + 2 : path);
+	if (snapshot.json) {
+		printf("{\"schema\": \"vramcore.snapshot/1\", \"path\": ");
+		vc_json_text(path);
+		printf(", \"bytes\": %" PRIu64 ", \"faults\": %" PRIu64 "}\n", bytes, faults.count);
+	} else {
+		printf("%s\n", strncmp(path, "./", 2) == 0 ? path + 2 : path);
+	}
 	return faults.count ? 1 : 0;
 }

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that find recordings: doctor, ps, clean, snapshot, as a person and as a script sees them.
+
+usage: test_outside.py BINARY_FOLDER [unittest options]
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = pathlib.Path(sys.argv[1]).resolve()
+VRAMCORE = BIN / "vramcore"
+MIB = 1 << 20
+
+
+class Outside(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="vramcore-outside-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.recordings = self.folder / "recordings"
+        self.recordings.mkdir()
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("VRAMCORE_")}
+        self.environment |= {"VRAMCORE_DIR": str(self.recordings), "LD_LIBRARY_PATH": str(BIN / "simcuda")}
+
+    def vramcore(self, *arguments, status=0):
+        done = subprocess.run([VRAMCORE, *arguments], env=self.environment, cwd=self.folder, text=True,
+                              capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, (arguments, done.stdout, done.stderr))
+        return done.stdout, done.stderr
+
+    def verdicts(self, *arguments, status):
+        out, _ = self.vramcore("doctor", "--json", "--", *arguments, status=status)
+        report = json.loads(out)
+        self.assertEqual(report["schema"], "vramcore.doctor/1")
+        return {finding["what"]: finding["verdict"] for finding in report["findings"]}
+
+    def test_doctor_good_program(self):
+        found = self.verdicts(shutil.which("sleep"), status=0)
+        self.assertEqual(found["dynamically linked program"], "ok")
+        self.assertEqual(found["driver"], "ok")
+        self.assertEqual(found["recorder"], "ok")
+
+    def test_doctor_static_program(self):
+        source, program = self.folder / "static.c", self.folder / "static"
+        source.write_text("int main(void) { return 0; }\n")
+        subprocess.run(["gcc", "-static", "-o", program, source], check=True)
+        self.assertEqual(self.verdicts(program, status=1)["statically linked"], "PROBLEM")
+
+    def test_doctor_script_and_missing(self):
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\ntrue\n")
+        script.chmod(0o755)
+        self.assertEqual(self.verdicts(script, status=0)["script, run by"], "note")
+        self.assertEqual(self.verdicts(self.folder / "none", status=1)["program"], "PROBLEM")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make a program of another user")
+    def test_doctor_set_user_id(self):
+        program = self.folder / "suid"
+        shutil.copy(shutil.which("sleep"), program)
+        os.chown(program, 65534, -1)
+        program.chmod(0o4755)
+        self.assertEqual(self.verdicts(program, status=1)["set-user-id or set-group-id program"], "PROBLEM")
+
+    def start(self):
+        """A recorded program that goes on until it is told to end, after its step 50."""
+        environment = self.environment | {"LD_PRELOAD": str(BIN / "libvramcore.so")}
+        # a pipe that nobody reads holds it at its last line
+        program = subprocess.Popen([BIN / "train", "--steps", "2000000000", "--leak", "none"],
+                                   env=environment, stdout=subprocess.PIPE, cwd=self.folder)
+        self.addCleanup(program.communicate)
+        self.addCleanup(program.kill)
+        for _ in range(600):
+            out, _ = self.vramcore("ps", "--json")
+            found = [p for p in json.loads(out)["processes"] if p["pid"] == program.pid]
+            if found and found[0].get("step", 0) > 50:
+                return program, found[0]
+            time.sleep(0.05)
+        self.fail("the program is not listed")
+
+    def live(self, path):
+        out, _ = self.vramcore("top", "--json", path)
+        return json.loads(out)["devices"][0]
+
+    def test_ps_snapshot_clean(self):
+        program, listed = self.start()
+        self.assertEqual(listed["state"], "running")
+        self.assertIn("train --steps", listed["program"])
+        self.assertGreaterEqual(listed["devices"][0]["live"], 4 * 12 * 40 * MIB)
+        out, _ = self.vramcore("ps")
+        self.assertIn("running", out)
+        out, _ = self.vramcore("snapshot", "--json", str(program.pid))
+        report = json.loads(out)
+        self.assertEqual(report["schema"], "vramcore.snapshot/1")
+        self.assertEqual(report["faults"], 0)
+        self.assertEqual(os.stat(self.folder / report["path"]).st_size, report["bytes"])
+        out, _ = self.vramcore("clean", "--json")
+        self.assertEqual(json.loads(out)["recordings"], [])
+
+        os.kill(program.pid, signal.SIGSTOP)
+        self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore")
+        self.vramcore("snapshot", str(program.pid), "-o", "stopped2.vramcore")
+        _, err = self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore", status=2)
+        self.assertIn("stopped.vramcore", err)
+        program.kill()
+        program.wait()
+        self.vramcore("snapshot", str(program.pid), "-o", "dead.vramcore")
+        self.vramcore("snapshot", listed["recording"], "-o", "file.vramcore")
+        tables = [self.tables(name + ".vramcore") for name in ("stopped", "stopped2", "dead", "file")]
+        for other in tables[1:]:
+            for table, rows in tables[0].items():
+                self.assertTrue(rows == other[table], table)
+        self.assertGreater(len(tables[0]["allocations"]), 48)
+
+        out, _ = self.vramcore("ps")
+        self.assertIn("dead", out)
+        out, _ = self.vramcore("clean", "--dry-run")
+        self.assertIn("1 recording would be removed", out)
+        self.assertTrue(pathlib.Path(listed["recording"]).exists())
+        out, _ = self.vramcore("clean")
+        self.assertIn("1 recording removed", out)
+        self.assertFalse(pathlib.Path(listed["recording"]).exists())
+        _, err = self.vramcore("snapshot", str(program.pid), status=2)
+        self.assertIn("no such process", err)
+
+    def tables(self, name):
+        """Everything but what says when and in which state it was read."""
+        out, _ = self.vramcore("export", "--to", "json", name)
+        tables = json.loads(out)["tables"]
+        del tables["strings"]  # shown where they are referred to
+        for row in tables["process"]:
+            for column in ("state", "snapshot_time"):
+                del row[column]
+        return tables
+
+    def test_not_recorded(self):
+        program = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        _, err = self.vramcore("snapshot", str(program.pid), status=2)
+        self.assertIn("is not recorded", err)
+        _, err = self.vramcore("snapshot", status=64)
+        self.assertIn("no process and no recording given", err)
+        (self.folder / "text").write_text("not a recording\n" * 5000)
+        _, err = self.vramcore("snapshot", "text", status=2)
+        self.assertRegex(err, r"^vramcore: text: .*recording")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
