@@ -29,6 +29,24 @@ static void words_publish(uint64_t *to, const uint64_t *image, size_t words, uin
 	vc_put_release(to, vc_check_words(image + 1, words - 1, row));
 }
 
+/* A moment that shows a failure is that of the failure, whatever happened since. */
+static void moment_of_failure(struct vc_moment_row *image)
+{
+	const struct vc_failure_row *failure;
+
+	if (!image->failure_plus_one)
+		return;
+	failure = vc_space_at(VC_REC_FAILURES, image->failure_plus_one - 1);
+	if (!failure || !vc_get_acquire(&failure->check))
+		return;
+	image->number = failure->number;
+	image->freed_next = failure->freed_next;
+	image->time = failure->time;
+	image->step = failure->step;
+	image->phase = failure->phase;
+	image->thread = failure->thread;
+}
+
 uint32_t vc_store_moment(const struct vc_moment *moment)
 {
 	struct vc_moment_row image = {
@@ -47,6 +65,7 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 	image.freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
 	image.number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
 	image.time = vc_store_time();
+	moment_of_failure(&image);
 	image.trigger = text_id(moment->trigger);
 	image.moment = text_id(moment->moment);
 	memcpy(image.device_free, moment->device_free_plus_one, sizeof(image.device_free));

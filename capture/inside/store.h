@@ -157,7 +157,7 @@ struct vc_moment {
 	const char *trigger, *moment;
 	uint64_t step;
 	uint32_t phase, thread;
-	uint64_t failure_plus_one;
+	uint64_t failure_plus_one; /* the moment is that of this failure, with its step, phase, thread */
 	uint64_t device_free_plus_one[8];
 };
 /**

@@ -133,13 +133,15 @@ static void on_order(int signal_number)
 static void wait_for(const char *file)
 {
 	for (int i = 0; i < 6000; i++) {
-		if (!access(file, F_OK))
-			return;
+		bool there = !access(file, F_OK);
+
 		if (caught) {
 			printf("got %s\n", sigabbrev_np(caught));
 			fflush(stdout);
 			caught = 0;
 		}
+		if (there)
+			return;
 		usleep(10000);
 	}
 	say("waited in vain for", file);
