@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""same_as_alone.py BIN GROUP [NAME...]: programs say the same with the recorder as without it.
+
+Each command runs alone, with libvramcore.so preloaded and under `vramcore run`: standard output,
+standard error and the exit status must be the same bytes. What the recorder could not do under a
+limit must stand in the recording, which is read with `vramcore export`. VRAMCORE_FULL=1: all ways
+of each, and longer; else what takes long is done in one way only. Exit status 77: all was skipped.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BIN = os.path.abspath(sys.argv[1])
+GROUP = sys.argv[2]
+ONLY = sys.argv[3:]
+FULL = os.environ.get("VRAMCORE_FULL") == "1"
+ROOT = os.geteuid() == 0
+LIBRARY = BIN + "/libvramcore.so"
+DONE = {"ran": 0, "failed": 0, "skipped": 0}
+BASE = tempfile.mkdtemp(prefix="hosts-")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def failed(name, text):
+    DONE["failed"] += 1
+    say(f"FAILED {name}: {text}")
+
+
+def skipped(name, why):
+    DONE["skipped"] += 1
+    say(f"SKIPPED {name}: {why}")
+
+
+def wanted(name):
+    return not ONLY or name in ONLY
+
+
+def environment(extra):
+    result = {key: value for key, value in os.environ.items()
+              if not key.startswith(("VRAMCORE_", "LD_", "NVTX_", "SIMCUDA_", "TEST_"))}
+    result.update({
+        "LD_LIBRARY_PATH": BIN + "/simcuda",
+        "SIMCUDA_MAP": BASE + "/map",
+        "TEST_FOLDER": BASE,
+        "TEST_DRIVER_PATH": BIN + "/simcuda/libcuda.so.1",
+        "TEST_PLUGIN": BIN + "/libhost_plugin.so",
+        "TEST_COUNTS": BASE + "/counts",
+        "LC_ALL": "C",
+    })
+    if FULL:
+        result["VRAMCORE_FULL"] = "1"
+    result.update(extra)
+    return result
+
+
+class Outcome:
+    def __init__(self, status, out, error, recordings):
+        self.status, self.out, self.error, self.recordings = status, out, error, recordings
+
+    def visible(self):
+        return (self.status, self.out, self.error)
+
+
+def run(way, command, extra=None, directory=None, prefix=(), beside=(), timeout=20):
+    """Runs a command in one way; recordings are those it left."""
+    extra = dict(extra or {})
+    base = directory or BASE + "/recordings"
+    if not directory:
+        shutil.rmtree(base, ignore_errors=True)
+        os.makedirs(base, mode=0o777, exist_ok=True)
+        os.chmod(base, 0o777)
+    shutil.rmtree(BASE + "/out", ignore_errors=True)
+    if os.path.exists(BASE + "/map"):
+        os.unlink(BASE + "/map")
+    preload = list(beside)
+    settings = environment(extra)
+    line = list(command)
+    if way == "preload":
+        settings["VRAMCORE_DIR"] = base
+        settings["VRAMCORE_OUT"] = BASE + "/out"
+        preload.insert(0, LIBRARY)
+    elif way == "run":
+        line = [BIN + "/vramcore", "run", "--quiet", "--keep", "--dir", base, "--out",
+                BASE + "/out", "--"] + line
+    if preload:
+        settings["LD_PRELOAD"] = ":".join(preload)
+    process = subprocess.Popen(list(prefix) + line, env=settings, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=BASE,
+                               start_new_session=True)
+    try:
+        out, error = process.communicate(timeout=timeout)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, error = process.communicate()
+        status = "hung"
+    recordings = [os.path.join(folder, name) for folder, _, names in os.walk(base)
+                  for name in names if name.endswith(".vrec")]
+    return Outcome(status, out, error, recordings)
+
+
+def difference(first, second):
+    lines = []
+    for what, a, b in (("standard output", first.out, second.out),
+                       ("standard error", first.error, second.error)):
+        if a == b:
+            continue
+        a, b = a.decode(errors="replace").split("\n"), b.decode(errors="replace").split("\n")
+        lines.append(what + ":")
+        lines += ["  - " + text for text in a if text not in b][:15]
+        lines += ["  + " + text for text in b if text not in a][:15]
+    if first.status != second.status:
+        lines.append(f"status {first.status} and {second.status}")
+    return "\n".join(lines) or "order of lines"
+
+
+def same(name, command, extra=None, ways=("preload", "run"), status=0, check=None, recorded=True,
+         **more):
+    """The command does the same in all ways; returns the outcomes by way."""
+    if not wanted(name):
+        return {}
+    DONE["ran"] += 1
+    alone = run("alone", command, extra, **more)
+    if status is not None and alone.status != status:
+        failed(name, f"alone: status {alone.status}\n{alone.out.decode()}{alone.error.decode()}")
+    outcomes = {"alone": alone}
+    for way in ways:
+        outcome = outcomes[way] = run(way, command, extra, **more)
+        if outcome.visible() != alone.visible():
+            failed(name, f"{way}:\n{difference(alone, outcome)}")
+        if way == "preload" and recorded and not outcome.recordings:
+            failed(name, "nothing was recorded")
+        if way == "preload" and check and outcome.recordings:
+            check(name, outcome.recordings)
+    return outcomes
+
+
+def table(path):
+    """Tables of a recording."""
+    out = subprocess.run([BIN + "/vramcore", "export", "--to", "json", path],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    return json.loads(out.stdout)["tables"]
+
+
+def counters(tables):
+    return {row["key"]: row["value"] for row in tables["evidence"]}
+
+
+def totals(tables):
+    """Of linear memory over all sites: allocated, freed, live bytes."""
+    sites = tables["sites"]
+    linear = [site for site in sites if site["kind"] in ("linear", 1, None)]
+    return (sum(site["allocated_count"] for site in linear),
+            sum(site["freed_count"] for site in linear),
+            sum(site["allocated_bytes"] - site["freed_bytes"] for site in linear))
+
+
+# What the limit cases do: 30,000 blocks of 512 bytes, all freed, then 1,000 kept.
+def grown(name, recordings, more=()):
+    tables = table(recordings[0])
+    found = counters(tables)
+    if totals(tables) != (31000, 30000, 512000):
+        failed(name, f"totals {totals(tables)}; {found}")
+    for key in more:
+        if not found.get(key):
+            failed(name, f"the evidence does not say {key}: {found}")
+    if found.get("records_lost", 0) != 0 and "records_lost" not in more and \
+            "may lose" not in more:
+        failed(name, f"records lost: {found}")
+    say(f"  {name}: {found}")
+    return found
+
+
+def says(*more):
+    return lambda name, recordings: grown(name, recordings, more)
+
+
+def host(case, linked=False):
+    return [BIN + ("/host_linked" if linked else "/host_found"), case]
+
+
+def both(name, **more):
+    """A case of both programs, the second one only with preload."""
+    same(name, host(name), **more)
+    more["ways"] = ("preload", "run") if FULL else ("preload",)
+    same(name, host(name, linked=True), **more)
+
+
+def signals():
+    for name in ("storm", "storm-alternate", "jumps-away"):
+        same(name, host(name), ways=("preload", "run") if FULL else ("preload",))
+    for name in ("own-handlers", "ignores", "blocks-all", "waits-for-signal"):
+        both(name)
+    same("fault-handler", host("fault-handler"), status=11)
+    same("fault", host("fault"), status=-11)
+    same("stack-overflow", host("stack-overflow"), status=11)
+
+
+def processes():
+    for name in ("state", "loader", "closes", "wait-loop", "child-handler", "main-leaves",
+                 "main-leaves-alone", "daemonise"):
+        both(name)
+    same("pipes", host("pipes"))
+    same("none-open", host("none-open"))
+    same("exit-handlers", host("exit-handlers"), status=5)
+    same("exit-handlers", host("exit-handlers", linked=True), status=5)
+    same("exit-amid", host("exit-amid"), status=6)
+    same("quick-exit-amid", host("quick-exit-amid"), status=7)
+    same("other-thread-exits", host("other-thread-exits"), status=8)
+    same("aborts", host("aborts"), status=-6)
+    same("killed", host("killed"), status=-15)
+    same("executes", host("executes"))
+
+
+def memory():
+    for name in ("threads", "small-stacks", "first-on-small-stack", "cancels", "cancel-pending",
+                 "cancel-first", "fibers", "unloads"):
+        same(name, host(name), ways=("preload", "run") if FULL else ("preload",))
+    if ROOT:
+        same("locked", host("locked"), ways=("preload",))
+    else:
+        skipped("locked", "only root may lock memory")
+    same("throws", [BIN + "/host_throws"], status=-6)
+
+
+GROUPS = {"signals": signals, "processes": processes, "memory": memory}
+
+
+def main():
+    GROUPS[GROUP]()
+    shutil.rmtree(BASE, ignore_errors=True)
+    say(f"{DONE['ran']} programs, {DONE['failed']} differences, {DONE['skipped']} skipped")
+    if DONE["failed"]:
+        return 1
+    return 0 if DONE["ran"] else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
