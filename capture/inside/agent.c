@@ -13,6 +13,7 @@
 
 #include "capture/inside/copy.h"
 #include "capture/inside/events.h"
+#include "capture/inside/keeper.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
@@ -43,6 +44,7 @@ static struct {
 	uint32_t stop;               /* 1: finish what is pending and end */
 	uint32_t ended;              /* futex: 1 once the agent has ended */
 	bool running;
+	bool alone;                  /* it ended and there is no supervisor */
 	int descriptor;              /* of the recording, -1 */
 	int socket;                  /* to the supervisor, -1 none */
 	uint32_t next_moment;        /* first row not handed on yet */
@@ -201,6 +203,7 @@ static void *agent_main(void *argument)
 		agent.socket = reach_supervisor();
 	else
 		agent.descriptor = -1;
+	vc_store_keep(agent.descriptor);
 	__atomic_store_n(&agent.ready, 1, __ATOMIC_RELEASE);
 	vc_sys_futex_wake(&agent.ready);
 	vc_triggers_watch_signal();
@@ -216,6 +219,7 @@ static void *agent_main(void *argument)
 		sleep_until_woken(seen, grew);
 	}
 	tell(VC_SUPERVISOR_ENDED);
+	agent.alone = agent.socket < 0;
 	__atomic_store_n(&agent.ended, 1, __ATOMIC_RELEASE);
 	vc_sys_futex_wake(&agent.ended);
 	return NULL;
@@ -294,7 +298,9 @@ void vc_event_first_record(int descriptor)
 	if (!handler_set)
 		handler_set = on_exit(on_exit_called, NULL) == 0;
 	agent.running = start_thread();
-	if (!agent.running)
+	if (agent.running)
+		vc_keeper_start();
+	else
 		vc_store_count(VC_COUNTER_AGENT_MISSING);
 	if (descriptor < 0)
 		return;
@@ -309,6 +315,22 @@ void vc_event_first_record(int descriptor)
 }
 
 /* ---- end ---- */
+
+bool vc_agent_runs(void)
+{
+	return agent.running && !__atomic_load_n(&agent.stop, __ATOMIC_ACQUIRE);
+}
+
+void vc_agent_stop(void)
+{
+	const struct timespec wait = {EXIT_WAIT / 1000000000, EXIT_WAIT % 1000000000};
+
+	__atomic_store_n(&agent.stop, 1, __ATOMIC_RELEASE);
+	vc_agent_wake();
+	while (!__atomic_load_n(&agent.ended, __ATOMIC_ACQUIRE))
+		if (vc_sys_futex_wait(&agent.ended, 0, &wait) == -ETIMEDOUT)
+			break;
+}
 
 /* The row of the newest failure that nothing more is known of and that is young enough to matter. */
 static bool open_failure(uint32_t *ret)
@@ -351,10 +373,11 @@ void vc_agent_finish(void)
 	}
 	if (!agent.running)
 		return;
-	__atomic_store_n(&agent.stop, 1, __ATOMIC_RELEASE);
-	vc_agent_wake();
-	for (struct timespec wait = {EXIT_WAIT / 1000000000, EXIT_WAIT % 1000000000};
-	     !__atomic_load_n(&agent.ended, __ATOMIC_ACQUIRE);)
-		if (vc_sys_futex_wait(&agent.ended, 0, &wait) == -ETIMEDOUT)
-			break;
+	/* Where it has ended before (keeper.c), what came since is left to this thread. */
+	if (__atomic_load_n(&agent.ended, __ATOMIC_ACQUIRE)) {
+		if (agent.alone)
+			hand_on();
+		return;
+	}
+	vc_agent_stop();
 }

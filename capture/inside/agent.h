@@ -14,6 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Whether there is an agent. */
+bool vc_agent_runs(void);
+/** Ends the agent, after what is pending; waits a bounded time for it. */
+void vc_agent_stop(void);
 /** Wakes the agent: one futex call. Safe in any context. */
 void vc_agent_wake(void);
 /**

@@ -11,6 +11,8 @@
 #include "capture/inside/resolve.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -131,6 +133,34 @@ bool vc_resolve(bool load)
 		dlerror();
 	__atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
 	return true;
+}
+
+static int is_driver(struct dl_phdr_info *info, size_t size, void *found)
+{
+	static const char name[] = "/libcuda.so.1";
+	size_t length = info->dlpi_name ? strlen(info->dlpi_name) : 0;
+
+	(void)size;
+	if (length >= sizeof(name) - 1 &&
+	    !strcmp(info->dlpi_name + length - (sizeof(name) - 1), name))
+		*(bool *)found = true;
+	return *(bool *)found;
+}
+
+/*
+ * A program that is linked with the driver has reached for it by being loaded. What its first call
+ * would have to look up could not be done then without the loss of an error that dlerror still has
+ * to tell the program.
+ */
+static __attribute__((constructor)) void resolve_at_load(void)
+{
+	bool found = false;
+	int saved = errno;
+
+	dl_iterate_phdr(is_driver, &found);
+	if (found)
+		vc_resolve(false);
+	errno = saved;
 }
 
 void *vc_row_find(enum vc_row row, vc_cu_result *ret_error)

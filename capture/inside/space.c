@@ -12,6 +12,7 @@
 #include "capture/inside/atomic.h"
 #include "capture/inside/budget.h"
 #include "capture/inside/system.h"
+#include "capture/inside/thread.h"
 #include "formats/error.h"
 
 #define VC_PAGE 4096u
@@ -47,12 +48,13 @@ struct vc_space_map vc_space_map;
 static struct vc_space {
 	uint64_t budget;
 	int held;                     /* descriptor of a memfd, else -1 */
+	int kept;                     /* of the agent, in a table of its own, else -1 */
 	uint64_t device, inode;       /* of the file */
 	/* first mapping: what chunks may still be taken from; used by vc_space_create alone */
 	uint64_t first_next, first_end;
 	struct vc_table_space table[VC_REC_TABLES];
 	char path[sizeof(((struct vc_anchor *)0)->path)];
-} space = {.held = -1};
+} space = {.held = -1, .kept = -1};
 
 /* ---- chunks there are ---- */
 
@@ -130,14 +132,16 @@ static bool is_our_file(int descriptor)
 
 /*
  * The file is opened anew for each growth, so that the host's table of descriptors stays as it is;
- * only a memfd, which has no name, is held. What is opened is checked: the host may have closed the
+ * only a memfd, which has no name, is held. The agent has one in its own table. What is opened is checked: the host may have closed the
  * one or changed its root folder under the other.
  */
 static int file_open(void)
 {
-	int descriptor = space.held;
+	int descriptor = vc_thread_local.keeps ? space.kept : space.held;
 
-	if (descriptor < 0)
+	if (vc_thread_local.keeps && descriptor >= 0 && is_our_file(descriptor))
+		return descriptor;
+	if (descriptor < 0 && space.path[0])
 		descriptor = vc_sys_open(space.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
 	if (descriptor < 0)
 		return descriptor;
@@ -150,8 +154,23 @@ static int file_open(void)
 
 static void file_close(int descriptor)
 {
-	if (descriptor != space.held)
+	if (descriptor != (vc_thread_local.keeps ? space.kept : space.held))
 		vc_sys_close(descriptor);
+}
+
+int vc_space_open(void)
+{
+	int descriptor = file_open();
+
+	if (descriptor >= 0 && descriptor == space.held)
+		return (int)vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+	return descriptor;
+}
+
+void vc_space_keep(int descriptor)
+{
+	space.kept = descriptor;
+	vc_thread_local.keeps = descriptor >= 0;
 }
 
 /* For file systems without fallocate. */
@@ -702,5 +721,5 @@ void vc_space_forget(void)
 		vc_sys_close(space.held);
 	memset(&vc_space_map, 0, sizeof(vc_space_map));
 	memset(&space, 0, sizeof(space));
-	space.held = -1;
+	space.held = space.kept = -1;
 }

@@ -25,6 +25,9 @@
 int vc_space_create(const struct vc_store_options *options, int *ret_descriptor);
 /** Absolute path of the file; "" for a memfd or none. */
 const char *vc_space_path(void);
+/** See vc_store_open and vc_store_keep. */
+int vc_space_open(void);
+void vc_space_keep(int descriptor);
 /** Largest size of the file. */
 uint64_t vc_space_budget(void);
 

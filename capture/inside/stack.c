@@ -72,13 +72,25 @@ static uint32_t add(uint64_t *frames, const struct vc_native_stack *stack, uint3
 	return vc_store_stack_add(stack->hash, frames, count, end);
 }
 
+/*
+ * The guard says that no other capture runs on this thread: a state in use was left so by a jump
+ * out of a signal handler, half written.
+ */
+static bool unwind(void *state, const struct vc_registers *from, struct vc_native_stack *ret)
+{
+	if (vc_unwind(state, from, ret) == 0)
+		return true;
+	memset(state, 0, VC_THREAD_UNWIND_BYTES);
+	return vc_unwind(state, from, ret) == 0;
+}
+
 uint32_t vc_stack_capture(const struct vc_registers *from)
 {
 	struct vc_thread *block = vc_thread_block();
 	struct vc_native_stack stack;
 	uint32_t count, id;
 
-	if (!block || vc_unwind(vc_thread_unwind(block), from, &stack) != 0 || !stack.count) {
+	if (!block || !unwind(vc_thread_unwind(block), from, &stack) || !stack.count) {
 		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
 		return 0;
 	}

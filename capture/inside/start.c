@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "capture/inside/device.h"
 #include "capture/inside/effects.h"
@@ -36,9 +38,19 @@ struct life_page {
 
 static struct life_page *life_page;
 static uint8_t life;               /* of the recording that this process has or had; 0: none yet */
-static int descriptor_to_announce = -1;
 static uint32_t announce;
 static uint32_t call_name[VC_ROWS];
+
+/* A write past the program's own limit on files would kill it. */
+static bool may_grow(int descriptor)
+{
+	struct rlimit limit;
+	long end = vc_syscall(SYS_lseek, descriptor, 0, SEEK_END, 0, 0, 0);
+
+	/* Others write at the same time. */
+	return end >= 0 && vc_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) == 0 &&
+	       (limit.rlim_cur == RLIM_INFINITY || (rlim_t)end + 4096 <= limit.rlim_cur);
+}
 
 /* Under a supervisor every program counts itself, whether it ever uses the device or not. */
 static void count_process(void)
@@ -57,7 +69,8 @@ static void count_process(void)
 	descriptor = vc_sys_open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0);
 	if (descriptor < 0)
 		return;
-	vc_sys_write(descriptor, "", 1);
+	if (may_grow(descriptor))
+		vc_sys_write(descriptor, "", 1);
 	vc_sys_close(descriptor);
 }
 
@@ -122,7 +135,6 @@ static void open_recording(void)
 	};
 	const char *budget = vc_setting(VC_SETTING_BUDGET);
 	char name[128];
-	int descriptor = -1;
 
 	forget();
 	vc_facts_name(name, sizeof(name));
@@ -132,12 +144,11 @@ static void open_recording(void)
 	if (!options.directory)
 		options.directory = "/dev/shm";
 	vc_facts_rank(&options.rank_plus_one, &options.world_size);
-	if (vc_store_start(&options, &descriptor) != 0) {
+	if (vc_store_start(&options, NULL) != 0) {
 		options.directory = NULL;
-		if (vc_store_start(&options, &descriptor) != 0)
+		if (vc_store_start(&options, NULL) != 0)
 			return;
 	}
-	descriptor_to_announce = descriptor;
 	vc_start_thread();
 	vc_facts_write();
 	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
@@ -170,7 +181,7 @@ void vc_start_announce(void)
 {
 	if (__builtin_expect(__atomic_load_n(&announce, __ATOMIC_ACQUIRE), 0) &&
 	    __atomic_exchange_n(&announce, 0, __ATOMIC_ACQ_REL))
-		vc_event_first_record(descriptor_to_announce);
+		vc_event_first_record(vc_store_open());
 }
 
 static void meet_thread(void)

@@ -64,6 +64,16 @@ struct vc_root *vc_store_root(void)
 	return vc_space_root();
 }
 
+int vc_store_open(void)
+{
+	return vc_space_open();
+}
+
+void vc_store_keep(int descriptor)
+{
+	vc_space_keep(descriptor);
+}
+
 const char *vc_store_path(void)
 {
 	return vc_space_path();

@@ -46,6 +46,13 @@ int vc_store_start(const struct vc_store_options *options, int *ret_descriptor);
 bool vc_store_ready(void);
 /** The root, NULL before vc_store_start. For words that other modules keep (step, phase, ended). */
 struct vc_root *vc_store_root(void);
+/** A descriptor of the recording for its caller, who closes it; negative: it cannot be had. */
+int vc_store_open(void);
+/**
+ * This thread has a descriptor table of its own, and in it this descriptor of the recording (-1:
+ * none): it is used for growth on this thread, whatever becomes of the name and of the rights.
+ */
+void vc_store_keep(int descriptor);
 /** Path of the recording, "" for a memfd or none. */
 const char *vc_store_path(void);
 

@@ -2,7 +2,9 @@
 #include "capture/inside/thread.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "capture/inside/atomic.h"
@@ -19,6 +21,20 @@ _Static_assert(VC_THREAD_UNWIND_BYTES % VC_PAGE == 0, "whole pages, so that they
 
 __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 
+/*
+ * What a handler enters lies below the frame it interrupted, unless it has a stack of its own.
+ * Only then is the system asked.
+ */
+bool vc_enter_again(uintptr_t here)
+{
+	stack_t stack = {0};
+
+	if (here < vc_thread_local.entered_at)
+		return false;
+	return vc_syscall(SYS_sigaltstack, 0, (long)&stack, 0, 0, 0, 0) != 0 ||
+	       !(stack.ss_flags & SS_ONSTACK);
+}
+
 /* All blocks ever made, newest first: a list that only grows. */
 static struct vc_thread *blocks;
 static struct vc_thread *next_probe;
@@ -28,10 +44,14 @@ static struct vc_thread *block_next(struct vc_thread *block)
 	return __atomic_load_n(&block->next, __ATOMIC_ACQUIRE);
 }
 
-/* A block taken over is as empty as a new one; its pages go back to the system meanwhile. */
+/*
+ * A block taken over is as empty as a new one; its pages go back to the system meanwhile, but for
+ * those of a program that locks its memory.
+ */
 static struct vc_thread *block_adopt(struct vc_thread *block)
 {
-	vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED);
+	if (vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED) != 0)
+		memset(vc_thread_unwind(block), 0, VC_THREAD_UNWIND_BYTES);
 	return block;
 }
 

@@ -4,7 +4,9 @@
  *
  * The guard: a hook enters with vc_enter() and leaves with vc_leave(); a hook that is entered while
  * the same thread is inside the recorder (a signal handler, or a call of our own) sees depth > 0
- * and records without a stack. The guard covers our own code, never the real driver call.
+ * and records without a stack. The guard covers our own code, never the real driver call. A handler
+ * may leave by a jump and with it the hook it interrupted: the next hook whose frame is not below
+ * that one finds the guard free. (Until then, in deeper calls, it records without a stack.)
  */
 #ifndef VC_CAPTURE_INSIDE_THREAD_H
 #define VC_CAPTURE_INSIDE_THREAD_H
@@ -26,6 +28,7 @@ struct vc_thread_local {
 	struct vc_thread *block;  /* NULL until the first hook on this thread */
 	uint64_t context;         /* current context as seen set; valid if context_known */
 	uint64_t capture_stream;  /* of the capture begun last */
+	uintptr_t entered_at;     /* frame that entered the recorder, while depth > 0 */
 	uint32_t id;              /* kernel thread id, 0 until known */
 	uint32_t phase;           /* string id of the running phase */
 	uint32_t failure_plus_one;/* failed allocation without a success since; see failure.c */
@@ -35,17 +38,33 @@ struct vc_thread_local {
 	uint8_t capturing;        /* captures that this thread began */
 	uint8_t phase_depth;
 	uint8_t life;             /* recording that all this belongs to; see start.h */
+	bool keeps;               /* the agent, with descriptors of its own */
 };
 extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 
+/**
+ * The thread seems to be inside the recorder and enters it with the frame `here`: whether it has
+ * left it without a word, by a jump out of a signal handler.
+ */
+bool vc_enter_again(uintptr_t here);
+
 /** Enters the recorder; false when this thread is inside it already (leave all the same). */
-static inline bool vc_enter(void)
+static inline __attribute__((always_inline)) bool vc_enter(void)
 {
-	return vc_thread_local.depth++ == 0;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+	if (__builtin_expect(vc_thread_local.depth != 0, 0) && !vc_enter_again(here)) {
+		vc_thread_local.depth += vc_thread_local.depth < UINT8_MAX;
+		return false;
+	}
+	vc_thread_local.depth = 1;
+	vc_thread_local.entered_at = here;
+	return true;
 }
 static inline void vc_leave(void)
 {
-	vc_thread_local.depth--;
+	if (vc_thread_local.depth)
+		vc_thread_local.depth--;
 }
 
 /**

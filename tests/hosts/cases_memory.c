@@ -108,7 +108,7 @@ static void first_on_small_stack(void)
 static void locked(void)
 {
 	begin_primary();
-	HOST_SAY(mlockall(MCL_CURRENT | MCL_FUTURE));
+	HOST_SAY(mlockall(MCL_FUTURE));
 	for (int i = 0; i < 20; i++)
 		run_threads(4, 20, (size_t)64 << 10);
 	HOST_EXPECT(host_counter(VC_COUNTER_STACKS_SKIPPED) == 0);
@@ -150,8 +150,8 @@ static void cancels(void)
 		pthread_join(thread, &result);
 		printf("cancelled %d\n", result == PTHREAD_CANCELED);
 	}
-	HOST_EXPECT(host_counter(VC_COUNTER_FREES_SEEN) + 1 ==
-		    host_counter(VC_COUNTER_ALLOCATIONS_SEEN));
+	HOST_EXPECT(!host_recorded() || host_counter(VC_COUNTER_FREES_SEEN) + 1 ==
+						host_counter(VC_COUNTER_ALLOCATIONS_SEEN));
 }
 
 /* A hook is no cancellation point: a cancelled thread goes on until it reaches one of its own. */
