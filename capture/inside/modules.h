@@ -7,7 +7,9 @@
  * The table is read without a lock; it is changed only inside dl_iterate_phdr's callback, which
  * glibc runs under the lock that also covers unmapping, so unwind data is never read while it goes
  * away. That lock is taken only for an address not seen before, by vc_modules_check, and (26 ns) on
- * every capture while a dlclose is running or nobody watches it.
+ * every capture while a dlclose is running or nobody watches it. Objects that the C library opens
+ * for itself (character sets, name services) it also closes unwatched: their code calls nobody that
+ * captures.
  *
  * All functions: no allocation; a system call only when an object is seen for the first time; errno
  * is kept. Not to be called from a signal handler that interrupted one of them: the guard of the

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "capture/inside/modules.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
@@ -254,6 +255,36 @@ void *vc_dlsym_answer(void *handle, const char *name)
 	if (!function || !vc_resolve(false))
 		return function;
 	return translate(function);
+}
+
+/* ---- dlclose: so that captures need not ask the loader each time whether an object is gone ---- */
+
+static int (*dlclose_real)(void *handle);
+
+static __attribute__((constructor)) void watch_dlclose(void)
+{
+	void *real = look_up(RTLD_NEXT, "dlclose");
+
+	if (real) {
+		__atomic_store_n((void **)&dlclose_real, real, __ATOMIC_RELEASE);
+		vc_modules_watch_dlclose();
+	} else if (dlerror) {
+		dlerror(); /* the program did not ask */
+	}
+}
+
+EXPORTED int dlclose(void *handle)
+{
+	int result;
+
+	if (!dlclose_real) /* by a library that is initialised before us */
+		watch_dlclose();
+	if (!dlclose_real)
+		return -1;
+	vc_modules_dlclose_begin();
+	result = dlclose_real(handle);
+	vc_modules_dlclose_end();
+	return result;
 }
 
 /* ---- cuGetProcAddress ---- */

@@ -116,6 +116,29 @@ static void stranger(void)
 	CHECK(function && function() == 4242);
 }
 
+/* An object that is unloaded, seen by an allocation before and after, and one that never was. */
+static void unload(void)
+{
+	const char *path = getenv("TEST_STRANGER");
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *again;
+	vc_cu_pointer pointer;
+
+	begin();
+	CHECK(library);
+	again = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	CHECK(again == library && !cu.cuMemAlloc_v2(&pointer, 1000));
+	CHECK(dlclose(again) == 0);
+	again = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+	CHECK(again == library && dlclose(again) == 0);
+	errno = 1234;
+	CHECK(dlclose(library) == 0 && errno == 1234);
+	CHECK(!dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+	dlerror();
+	CHECK(dlclose(library) != 0 && dlerror() != NULL);
+	CHECK(!cu.cuMemAlloc_v2(&pointer, 1000));
+	CHECK(test_compare("unload") == 0);
+}
+
 static void init_only(void)
 {
 	if (!test_functions_get("dlsym"))
@@ -705,6 +728,7 @@ static const struct {
 	{"fails", fails}, {"context-fails", context_fails}, {"api", api}, {"phases", phases},
 	{"facts", facts}, {"quiet", quiet}, {"threads", threads}, {"together", together},
 	{"unseen", unseen}, {"unchanged", unchanged}, {"handlers", handlers}, {"depth", depth},
+	{"unload", unload},
 };
 
 int main(int argc, char **argv)
