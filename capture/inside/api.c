@@ -83,11 +83,6 @@ VC_API(int, start, (void))
 
 /* ---- blocks and tensors ---- */
 
-static uint32_t own_name(const char *name)
-{
-	return vc_store_string(name, strlen(name));
-}
-
 static uint32_t capture_stack(const struct vc_registers *registers)
 {
 	if (vc_thread_local.depth == 1)
@@ -96,13 +91,14 @@ static uint32_t capture_stack(const struct vc_registers *registers)
 	return 0;
 }
 
-static bool report_death(uint64_t address, enum vc_kind kind, uint32_t stack, const char *call)
+static bool report_death(uint64_t address, enum vc_kind kind, uint32_t stack,
+			 enum vc_own_call call)
 {
 	struct vc_claim claim;
 	struct vc_death death = {
 		.stack = stack,
 		.thread = vc_thread_local.id,
-		.call_name = own_name(call),
+		.call_name = vc_start_own_name(call),
 		.step = vc_start_step(),
 	};
 
@@ -112,20 +108,20 @@ static bool report_death(uint64_t address, enum vc_kind kind, uint32_t stack, co
 	return true;
 }
 
-static void report_birth(struct vc_birth *birth, const char *call)
+static void report_birth(struct vc_birth *birth, enum vc_own_call call)
 {
 	/* What was told before and never taken back is over: its place is used again. */
 	report_death(birth->address, (enum vc_kind)birth->kind, birth->stack, call);
 	birth->step = vc_start_step();
 	birth->phase = vc_thread_local.phase;
 	birth->thread = vc_thread_local.id;
-	birth->call_name = own_name(call);
+	birth->call_name = vc_start_own_name(call);
 	birth->flags = VC_FLAG_REPORTED;
 	if (vc_thread_local.context_known) {
 		birth->context = vc_thread_local.context;
 		birth->device_plus_one = (uint16_t)(vc_thread_local.device + 1);
 	}
-	vc_store_commit(vc_store_begin(birth), birth);
+	vc_store_add(birth);
 	vc_start_announce();
 }
 
@@ -146,7 +142,7 @@ VC_API(void, block,
 		birth.stack = capture_stack(&registers);
 		if (name)
 			birth.label = vc_store_string(name, strnlen(name, LABEL_MAX));
-		report_birth(&birth, "vramcore_block");
+		report_birth(&birth, VC_OWN_block);
 	}
 	vc_leave();
 }
@@ -158,7 +154,7 @@ VC_API(void, block_free, (const void *pointer))
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(false) && pointer) {
 		if (!report_death((uint64_t)(uintptr_t)pointer, VC_KIND_BLOCK,
-				  capture_stack(&registers), "vramcore_block_free"))
+				  capture_stack(&registers), VC_OWN_block_free))
 			vc_store_count(VC_COUNTER_BLOCKS_UNKNOWN);
 	}
 	vc_leave();
@@ -200,7 +196,7 @@ VC_API(void, tensor, (const void *pointer, size_t bytes, const char *role, const
 	if (enter(true)) {
 		birth.stack = capture_stack(&registers);
 		birth.label = label_of(role, name);
-		report_birth(&birth, "vramcore_tensor");
+		report_birth(&birth, VC_OWN_tensor);
 	}
 	vc_leave();
 }
@@ -212,6 +208,6 @@ VC_API(void, tensor_free, (const void *pointer))
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(false))
 		report_death((uint64_t)(uintptr_t)pointer, VC_KIND_TENSOR,
-			     capture_stack(&registers), "vramcore_tensor_free");
+			     capture_stack(&registers), VC_OWN_tensor_free);
 	vc_leave();
 }

@@ -155,7 +155,8 @@ static void index_add(uint64_t address, uint32_t slot)
 	vc_store_count(VC_COUNTER_UNINDEXED);
 }
 
-uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
+/* The record becomes live; its fields are written anew, with the time that the call began. */
+static uint64_t born(uint32_t slot, const struct vc_birth *birth, uint64_t time)
 {
 	const struct vc_site_key key = {birth->stack, birth->python, birth->device_plus_one,
 					birth->kind};
@@ -165,13 +166,10 @@ uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
 		.device_plus_one = birth->device_plus_one,
 		.kind = birth->kind,
 	};
+	uint32_t site = vc_sites_row(&key);
 	struct vc_record image;
 	uint64_t number = 0;
-	uint32_t site;
 
-	if (!vc_store_ready())
-		return 0;
-	site = vc_sites_row(&key);
 	vc_store_count(VC_COUNTER_ALLOCATIONS_SEEN);
 	if (slot == VC_NO_RECORD) {
 		struct vc_overflow entry = {birth->address, birth->size, site,
@@ -181,19 +179,29 @@ uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
 		vc_store_count(VC_COUNTER_RECORDS_LOST);
 		vc_store_count_by(VC_COUNTER_RECORDS_LOST_BYTES, birth->size);
 	} else {
-		struct vc_record *record = record_at(slot);
-
-		/*
-		 * The time is that of the call: a second look at the clock costs more than it
-		 * says.
-		 */
-		image_fill(&image, birth, vc_get(&record->time), site);
+		image_fill(&image, birth, time, site);
 		number = clock_next();
-		record_publish(record, &image, number, VC_RECORD_LIVE);
+		record_publish(record_at(slot), &image, number, VC_RECORD_LIVE);
 		index_add(birth->address, slot);
 	}
 	vc_sites_born(site, &change);
 	return number;
+}
+
+uint64_t vc_store_commit(uint32_t slot, const struct vc_birth *birth)
+{
+	if (!vc_store_ready())
+		return 0;
+	/* A second look at the clock costs more than it says. */
+	return born(slot, birth,
+		    slot == VC_NO_RECORD ? 0 : vc_get(&record_at(slot)->time));
+}
+
+uint64_t vc_store_add(const struct vc_birth *birth)
+{
+	if (!vc_store_ready())
+		return 0;
+	return born(slot_take(), birth, vc_store_time());
 }
 
 void vc_store_abandon(uint32_t slot)

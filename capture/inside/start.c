@@ -39,7 +39,15 @@ struct life_page {
 static struct life_page *life_page;
 static uint8_t life;               /* of the recording that this process has or had; 0: none yet */
 static uint32_t announce;
+static const char *const own_call[] = {
+#define VC_OWN_CALL(name) "vramcore_" #name,
+	VC_OWN_CALLS(VC_OWN_CALL)
+#undef VC_OWN_CALL
+};
+
+/* String ids, 0: not known yet. */
 static uint32_t call_name[VC_ROWS];
+static uint32_t own_name[sizeof(own_call) / sizeof(own_call[0])];
 
 /* A write past the program's own limit on files would kill it. */
 static bool may_grow(int descriptor)
@@ -121,6 +129,7 @@ static void forget(void)
 	if (!life) /* after 255 generations: old marks of threads are long gone */
 		life = 1;
 	memset(call_name, 0, sizeof(call_name));
+	memset(own_name, 0, sizeof(own_name));
 	vc_stack_forget();
 	vc_device_forget();
 	vc_context_forget();
@@ -215,13 +224,23 @@ uint64_t vc_start_step(void)
 	return plus_one ? plus_one - 1 : 0;
 }
 
-uint32_t vc_start_call_name(enum vc_row row)
+static uint32_t name_id(uint32_t *kept, const char *name)
 {
-	uint32_t id = __atomic_load_n(&call_name[row], __ATOMIC_RELAXED);
+	uint32_t id = __atomic_load_n(kept, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!id, 0)) {
-		id = vc_store_string(vc_row_name[row], strlen(vc_row_name[row]));
-		__atomic_store_n(&call_name[row], id, __ATOMIC_RELAXED);
+		id = vc_store_string(name, strlen(name));
+		__atomic_store_n(kept, id, __ATOMIC_RELAXED);
 	}
 	return id;
+}
+
+uint32_t vc_start_call_name(enum vc_row row)
+{
+	return name_id(&call_name[row], vc_row_name[row]);
+}
+
+uint32_t vc_start_own_name(enum vc_own_call call)
+{
+	return name_id(&own_name[call], own_call[call]);
 }

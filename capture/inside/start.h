@@ -29,4 +29,14 @@ uint64_t vc_start_step(void);
 /** String id of a row's symbol. */
 uint32_t vc_start_call_name(enum vc_row row);
 
+/** Functions of vramcore.h that records name. */
+#define VC_OWN_CALLS(X) X(block) X(block_free) X(tensor) X(tensor_free)
+enum vc_own_call {
+#define VC_OWN_CALL(name) VC_OWN_##name,
+	VC_OWN_CALLS(VC_OWN_CALL)
+#undef VC_OWN_CALL
+};
+/** String id of such a function's name. */
+uint32_t vc_start_own_name(enum vc_own_call call);
+
 #endif

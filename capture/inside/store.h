@@ -8,7 +8,7 @@
  * the agent (vc_store_grow), by the calling thread only when nothing is left. What cannot be kept
  * is counted (counters.def); nothing is ever returned to the host.
  *
- * Life of an allocation:  begin -> driver call -> commit | abandon
+ * Life of an allocation:  begin -> driver call -> commit | abandon;  of a reported one: add
  * Life of a free:         claim -> driver call -> free_commit | free_undo
  */
 #ifndef VC_CAPTURE_INSIDE_STORE_H
@@ -77,6 +77,8 @@ uint32_t vc_store_begin(const struct vc_birth *birth);
  * the birth number, 0 when no record was kept.
  */
 uint64_t vc_store_commit(uint32_t record, const struct vc_birth *birth);
+/** Begin and commit in one, for what is not asked of the driver: nothing is ever in doubt. */
+uint64_t vc_store_add(const struct vc_birth *birth);
 /** The driver said no: the record is empty again. */
 void vc_store_abandon(uint32_t record);
 
