@@ -196,7 +196,7 @@ static void make_hours(uint64_t hours, const char *name)
  */
 static void make_hostile(void)
 {
-	enum { MANY = 20000, STACKS = 1000 };
+	enum { MANY = 8000, STACKS = 500 };
 	struct vc_tables tables;
 
 	begin(&tables);
