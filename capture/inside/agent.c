@@ -232,7 +232,7 @@ static bool start_thread(void)
 	pthread_t thread;
 	bool made = false;
 
-	if (!pthread_create || !pthread_attr_setstacksize)
+	if (!pthread_create || !pthread_attr_setstacksize || !vc_store_addresses(STACK_BYTES))
 		return false;
 	sigfillset(&all);
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
@@ -288,6 +288,7 @@ static void on_exit_called(int status, void *argument)
 void vc_event_first_record(int descriptor)
 {
 	static bool handler_set;
+	int saved = errno; /* of what the C library is asked here */
 
 	memset(&agent, 0, sizeof(agent));
 	agent.descriptor = descriptor;
@@ -298,10 +299,12 @@ void vc_event_first_record(int descriptor)
 	if (!handler_set)
 		handler_set = on_exit(on_exit_called, NULL) == 0;
 	agent.running = start_thread();
-	if (agent.running)
+	if (agent.running) {
+		vc_store_on_full(vc_agent_wake);
 		vc_keeper_start();
-	else
+	} else
 		vc_store_count(VC_COUNTER_AGENT_MISSING);
+	errno = saved;
 	if (descriptor < 0)
 		return;
 	if (agent.running) {

@@ -3,11 +3,14 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 
 #include "capture/inside/system.h"
 
 #define VC_BUDGET_SHARE 8
+#define VC_ADDRESS_SHARE 32
+#define VC_PAGE 4096u
 
 long vc_read_small(const char *path, char *buffer, size_t size)
 {
@@ -152,6 +155,23 @@ static uint64_t limit_of_groups(void)
 		at = next + 1;
 	}
 	return limit;
+}
+
+bool vc_budget_addresses(uint64_t bytes)
+{
+	struct rlimit limit;
+	char buffer[64];
+	const char *at = buffer;
+	uint64_t pages;
+
+	if (vc_syscall(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0) < 0 ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return true;
+	if (vc_read_small("/proc/self/statm", buffer, sizeof(buffer)) <= 0)
+		return false;
+	pages = vc_budget_number(&at);
+	return pages < limit.rlim_cur / VC_PAGE &&
+	       bytes <= (limit.rlim_cur - pages * VC_PAGE) / VC_ADDRESS_SHARE;
 }
 
 uint64_t vc_budget(int descriptor, uint64_t wanted)

@@ -8,6 +8,7 @@
 #ifndef VC_CAPTURE_INSIDE_BUDGET_H
 #define VC_CAPTURE_INSIDE_BUDGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,12 @@
  * 1/8 of every memory limit of the process's control groups.
  */
 uint64_t vc_budget(int descriptor, uint64_t wanted);
+
+/**
+ * Whether a mapping of this size leaves the program its address space: where that is limited, no
+ * more than 1/32 of what is left of it. Any thread.
+ */
+bool vc_budget_addresses(uint64_t bytes);
 
 /** Reads a small file whole; gives the bytes, NUL-terminated, or a negative errno. */
 long vc_read_small(const char *path, char *buffer, size_t size);

@@ -53,6 +53,7 @@ static struct vc_space {
 	/* first mapping: what chunks may still be taken from; used by vc_space_create alone */
 	uint64_t first_next, first_end;
 	struct vc_table_space table[VC_REC_TABLES];
+	void (*wake)(void);           /* the agent, which may grow what others may not */
 	char path[sizeof(((struct vc_anchor *)0)->path)];
 } space = {.held = -1, .kept = -1};
 
@@ -103,9 +104,12 @@ uint64_t vc_space_used(enum vc_recording_table table)
 
 void *vc_space_private(size_t bytes)
 {
-	void *address = vc_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *address;
 
+	if (!vc_budget_addresses(bytes))
+		return NULL;
+	address = vc_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vc_sys_failed(address))
 		return NULL;
 	vc_sys_madvise(address, bytes, MADV_DONTFORK);
@@ -167,6 +171,11 @@ int vc_space_open(void)
 	return descriptor;
 }
 
+void vc_space_on_full(void (*wake)(void))
+{
+	space.wake = wake;
+}
+
 void vc_space_keep(int descriptor)
 {
 	space.kept = descriptor;
@@ -219,11 +228,14 @@ static int file_store(int descriptor, uint64_t offset, uint64_t bytes)
  */
 static char *file_map(uint64_t offset, uint64_t bytes)
 {
-	char *address = vc_sys_mmap(NULL, bytes, PROT_NONE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *address;
 	void *mapped;
 	int descriptor;
 
+	if (!vc_budget_addresses(bytes))
+		return NULL;
+	address = vc_sys_mmap(NULL, bytes, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vc_sys_failed(address))
 		return NULL;
 	descriptor = file_open();
@@ -361,8 +373,11 @@ static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chun
 	address = chunk_make(table, &place);
 	__atomic_store_n(&vc_space_map.chunk[table][chunk], address, __ATOMIC_RELEASE);
 	/* Counted once until it succeeds: the agent asks again and again. */
-	if (!__atomic_exchange_n(&t->full, !address, __ATOMIC_RELAXED) && !address)
+	if (!__atomic_exchange_n(&t->full, !address, __ATOMIC_RELAXED) && !address) {
 		vc_store_count(VC_COUNTER_GROWTH_FAILED);
+		if (space.wake)
+			space.wake();
+	}
 	if (!address)
 		result = CHUNK_NONE;
 out:
@@ -644,7 +659,7 @@ static int root_map(int descriptor)
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all), 0, 0);
 	for (;; rounds--) {
 		bytes = first_bytes(rounds);
-		if (bytes <= space.budget)
+		if (bytes <= space.budget && vc_budget_addresses(bytes))
 			result = file_store(descriptor, 0, bytes);
 		if (result >= 0 || rounds == 0)
 			break;

@@ -74,6 +74,16 @@ void vc_store_keep(int descriptor)
 	vc_space_keep(descriptor);
 }
 
+void vc_store_on_full(void (*wake)(void))
+{
+	vc_space_on_full(wake);
+}
+
+bool vc_store_addresses(uint64_t bytes)
+{
+	return vc_budget_addresses(bytes);
+}
+
 const char *vc_store_path(void)
 {
 	return vc_space_path();

@@ -53,6 +53,10 @@ int vc_store_open(void);
  * none): it is used for growth on this thread, whatever becomes of the name and of the rights.
  */
 void vc_store_keep(int descriptor);
+/** `wake` is called, in any context, when a table could not grow on the thread that needed it. */
+void vc_store_on_full(void (*wake)(void));
+/** Whether so much may be taken of the program's address space; see budget.h. */
+bool vc_store_addresses(uint64_t bytes);
 /** Path of the recording, "" for a memfd or none. */
 const char *vc_store_path(void);
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "capture/inside/atomic.h"
+#include "capture/inside/budget.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 
@@ -95,6 +96,8 @@ static struct vc_thread *block_make(uint32_t thread)
 {
 	struct vc_thread *block, *first;
 
+	if (!vc_budget_addresses(VC_PAGE + VC_THREAD_UNWIND_BYTES))
+		return NULL;
 	block = vc_sys_mmap(NULL, VC_PAGE + VC_THREAD_UNWIND_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vc_sys_failed(block))

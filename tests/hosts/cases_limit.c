@@ -91,6 +91,8 @@ static void small_space(void)
 
 static void small_files(void)
 {
+	host_functions();
+	HOST_SAY(cu.cuInit(0)); /* the simulated driver has files of its own */
 	limit(RLIMIT_FSIZE, (rlim_t)number() * 1024);
 	host_begin();
 	grow();
