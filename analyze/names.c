@@ -5,16 +5,27 @@
 #include <string.h>
 
 #include "analyze/arena.h"
+#include "analyze/model.h"
 #include "analyze/owner.h"
+#include "analyze/packed.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+
+/** Where a file has the names of a module inside itself. */
+struct packed {
+	const struct vc_tables *tables;
+	uint64_t module;             /* row of its modules plus 1 */
+	const char *lacks, *detail;  /* as symbol_modules has it */
+	struct packed *next;
+};
 
 /** A loaded object, the same for all files that name it. */
 struct module {
 	const char *path, *build_id;
 	struct module *next;         /* in the list of all */
 	struct module *same_hash;
+	struct packed *packed;       /* in the order of files; NULL none */
 	uint32_t number;
 };
 
@@ -32,11 +43,13 @@ struct address {
 	uint64_t offset;
 	uint32_t count;              /* 0: not named yet */
 	const struct vc_frame_name *frames;
+	const struct vc_tables *packed; /* a file that names it inside itself; NULL none */
+	struct vc_packed_run run;       /* there */
 };
 
 struct file {
 	const struct vc_tables *tables;
-	const struct module **modules;
+	struct module **modules;
 	struct vc_chain **chains;    /* one a stack; NULL: not asked for */
 };
 
@@ -76,8 +89,8 @@ void vc_names_destroy(struct vc_names *names)
 }
 
 /** The one module for a path and build-id; a build-id alone says which it is. */
-static const struct module *find_module(struct vc_names *names, const char *path,
-					const char *build_id)
+static struct module *find_module(struct vc_names *names, const char *path,
+				  const char *build_id)
 {
 	const char *tells = *build_id ? build_id : path;
 	struct module **bucket = &names->bucket[XXH3_64bits(tells, strlen(tells)) % MODULE_BUCKETS];
@@ -98,6 +111,40 @@ static const struct module *find_module(struct vc_names *names, const char *path
 	module->same_hash = *bucket;
 	*bucket = module;
 	return module;
+}
+
+/** Most rows of a file's modules that are one module; a hostile file may repeat one for ever. */
+enum { MODULES_ALIKE = 8 };
+
+/** Notes which modules a file has the names of. */
+static int add_packed(struct vc_names *names, const struct file *file)
+{
+	const struct vc_tables *tables = file->tables;
+	uint64_t rows = names->resolver ? tables->rows[VC_TABLE_symbol_modules] : 0;
+
+	for (uint64_t row = 0; row < rows; row++) {
+		uint64_t module = vc_value(tables, VC_COL_symbol_modules_module, row);
+		struct packed *packed, **last;
+		unsigned same = 0;
+
+		if (!module || module > tables->rows[VC_TABLE_modules])
+			continue;
+		last = &file->modules[module - 1]->packed;
+		for (; *last && same < MODULES_ALIKE; last = &(*last)->next)
+			if ((*last)->tables == tables)
+				same = (*last)->module == module ? MODULES_ALIKE : same + 1;
+		if (same >= MODULES_ALIKE)
+			continue;
+		packed = vc_arena_allocate(&names->arena, 1, sizeof(*packed));
+		if (!packed)
+			return VC_E_NO_MEMORY;
+		packed->tables = tables;
+		packed->module = module;
+		packed->lacks = vc_string(tables, VC_COL_symbol_modules_lacks, row);
+		packed->detail = vc_string(tables, VC_COL_symbol_modules_detail, row);
+		*last = packed;
+	}
+	return 0;
 }
 
 int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_t *ret)
@@ -126,7 +173,7 @@ int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_
 			return VC_E_NO_MEMORY;
 	}
 	*ret = names->file_count++;
-	return 0;
+	return add_packed(names, file);
 }
 
 static size_t address_slot(const struct vc_names *names, const struct module *module,
@@ -184,6 +231,12 @@ static int want_address(struct vc_names *names, const struct module *module, uin
 	names->addresses++;
 	if (!module || !names->resolver)
 		return 0;
+	for (const struct packed *packed = module->packed; packed; packed = packed->next) {
+		if (vc_packed_find(packed->tables, packed->module, offset, &address->run)) {
+			address->packed = packed->tables;
+			return 0;
+		}
+	}
 	return names->resolver->want(names->resolver->context, module->number, module->path,
 				     module->build_id, offset);
 }
@@ -235,6 +288,22 @@ int vc_names_want(struct vc_names *names, uint32_t number, uint64_t stack)
 
 enum { FRAMES_AT_ONE_ADDRESS = 64 };
 
+/** Frame of an address by its index, from the file itself or from the resolver. */
+static int get_frame(const struct vc_names *names, const struct address *address, uint32_t index,
+		     struct vc_frame_name *ret)
+{
+	if (address->packed) {
+		if (index >= address->run.count)
+			return VC_E_NOT_FOUND;
+		vc_packed_frame(address->packed, address->run.first + index, ret);
+		return 0;
+	}
+	if (!names->resolver || !address->module)
+		return VC_E_NOT_FOUND;
+	return names->resolver->get(names->resolver->context, address->module->number,
+				    address->offset, index, ret);
+}
+
 static int name_address(struct vc_names *names, struct address *address)
 {
 	struct vc_frame_name found[FRAMES_AT_ONE_ADDRESS] = {0}, *frames;
@@ -242,9 +311,7 @@ static int name_address(struct vc_names *names, struct address *address)
 
 	if (address->count)
 		return 0;
-	while (names->resolver && address->module && count < FRAMES_AT_ONE_ADDRESS &&
-	       !names->resolver->get(names->resolver->context, address->module->number,
-				     address->offset, count, &found[count]))
+	while (count < FRAMES_AT_ONE_ADDRESS && !get_frame(names, address, count, &found[count]))
 		count++;
 	names->count.frames++;
 	names->count.named += count && found[0].function;
@@ -342,12 +409,23 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
 	return names->files[file].chains[stack - 1];
 }
 
+/** Why a module has no lines; NULL it has, or nobody asked. What the file itself says counts. */
+static const char *module_lacks(const struct vc_names *names, const struct module *module,
+				const char **ret_detail)
+{
+	if (module->packed) {
+		*ret_detail = module->packed->detail;
+		return *module->packed->lacks ? module->packed->lacks : NULL;
+	}
+	if (!names->resolver || !names->resolver->lacks)
+		return NULL;
+	return names->resolver->lacks(names->resolver->context, module->number, ret_detail);
+}
+
 unsigned vc_names_lacks(const struct vc_names *names, struct vc_names_lack *ret, unsigned most)
 {
 	unsigned count = 0;
 
-	if (!names->resolver || !names->resolver->lacks)
-		return 0;
 	for (const struct module *module = names->modules; module; module = module->next) {
 		struct vc_frame_name frame = {.module = module->path};
 		const char *detail = "", *why;
@@ -355,7 +433,7 @@ unsigned vc_names_lacks(const struct vc_names *names, struct vc_names_lack *ret,
 		vc_owner_find(&frame);
 		if (frame.owner != VC_OWNER_USER)
 			continue;
-		why = names->resolver->lacks(names->resolver->context, module->number, &detail);
+		why = module_lacks(names, module, &detail);
 		if (!why)
 			continue;
 		if (count < most)

@@ -65,7 +65,10 @@ struct vc_resolver {
 
 struct vc_names;
 
-/** Starts; `resolver` may be NULL: nothing is named. It is used until vc_names_destroy. */
+/**
+ * Starts; `resolver` may be NULL: nothing is named, not even by names that are inside a file, which
+ * else come before the resolver's. It is used until vc_names_destroy.
+ */
 int vc_names_create(const struct vc_resolver *resolver, struct vc_names **ret);
 void vc_names_destroy(struct vc_names *names);
 /** Adds a file; its number (0, 1, ...) goes to *ret. The tables must outlive `names`. */

@@ -19,8 +19,8 @@ struct vc_session {
 	struct vc_account *accounts;   /* vc_session_count */
 	struct vc_names *names;        /* files have the numbers of models */
 	struct vc_arena arena;         /* what views allocate */
+	struct vc_resolver *resolver;  /* NULL: no names are looked for */
 	/* private */
-	struct vc_resolver *resolver;
 	struct vc_session_wanted {
 		uint64_t stack, kind;
 	} *wanted;                     /* by vc_session_want */

@@ -275,6 +275,7 @@ static bool numbered(enum vc_table_index table)
 	case VC_TABLE_stacks:
 	case VC_TABLE_sites:
 	case VC_TABLE_failures:
+	case VC_TABLE_symbol_frames:
 		return true;
 	default:
 		return false;

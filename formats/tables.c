@@ -391,19 +391,38 @@ static bool all_below(const uint64_t *values, uint64_t count, uint64_t end)
 	return !count || highest < end;
 }
 
-static bool stack_good(const struct vc_tables *tables, uint64_t row)
-{
-	uint64_t first = tables->column[VC_COL_stacks_first][row];
-	uint64_t count = tables->column[VC_COL_stacks_count][row];
-	uint64_t frames = tables->rows[VC_TABLE_frames];
+/* Columns that say a run of rows of another table. */
+struct run_columns {
+	enum vc_column_index first, count;
+	enum vc_table_index target;
+};
+static const struct run_columns runs[] = {
+	{VC_COL_stacks_first, VC_COL_stacks_count, VC_TABLE_frames},
+	{VC_COL_symbols_first, VC_COL_symbols_count, VC_TABLE_symbol_frames},
+};
+enum { RUNS = sizeof(runs) / sizeof(runs[0]) };
 
-	return first <= frames && count <= frames - first;
+static enum vc_table_index run_table(const struct run_columns *run)
+{
+	return vc_column_info[run->first].table;
 }
 
-static bool stacks_checkable(const struct vc_tables *tables)
+static bool run_good(const struct vc_tables *tables, const struct run_columns *run, uint64_t row)
 {
-	return tables->column[VC_COL_stacks_first] && tables->column[VC_COL_stacks_count] &&
-	       table_present(tables, VC_TABLE_frames);
+	uint64_t first = tables->column[run->first][row];
+	uint64_t count = tables->column[run->count][row];
+	uint64_t rows = tables->rows[run->target];
+
+	return first <= rows && count <= rows - first;
+}
+
+/* Rows whose runs can be checked: all of the table, or none. */
+static uint64_t run_rows(const struct vc_tables *tables, const struct run_columns *run)
+{
+	bool checkable = tables->column[run->first] && tables->column[run->count] &&
+			 table_present(tables, run->target);
+
+	return checkable ? tables->rows[run_table(run)] : 0;
 }
 
 int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault)
@@ -420,12 +439,11 @@ int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault)
 		    !all_below(tables->column[column], tables->rows[table], end))
 			return vc_fault_set(fault, VC_E_RANGE, vc_table_info[table].section, 0);
 	}
-	if (!stacks_checkable(tables))
-		return 0;
-	for (uint64_t row = 0; row < tables->rows[VC_TABLE_stacks]; row++)
-		if (!stack_good(tables, row))
-			return vc_fault_set(fault, VC_E_RANGE,
-					    vc_table_info[VC_TABLE_stacks].section, 0);
+	for (unsigned i = 0; i < RUNS; i++)
+		for (uint64_t row = 0; row < run_rows(tables, &runs[i]); row++)
+			if (!run_good(tables, &runs[i], row))
+				return vc_fault_set(fault, VC_E_RANGE,
+						    vc_table_info[run_table(&runs[i])].section, 0);
 	return 0;
 }
 
@@ -485,6 +503,23 @@ static void repair_failure_sites(struct vc_tables *tables, struct vc_faults *fau
 		add_range_fault(faults, VC_TABLE_failure_sites);
 }
 
+static void repair_runs(struct vc_tables *tables, const struct run_columns *run,
+			struct vc_faults *faults)
+{
+	uint64_t rows = run_rows(tables, run);
+	bool changed = false;
+
+	for (uint64_t row = 0; row < rows; row++) {
+		if (run_good(tables, run, row))
+			continue;
+		tables->column[run->first][row] = 0;
+		tables->column[run->count][row] = 0;
+		changed = true;
+	}
+	if (changed)
+		add_range_fault(faults, run_table(run));
+}
+
 static int repair_strings(struct vc_tables *tables, struct vc_faults *faults)
 {
 	static const uint64_t length = 0;
@@ -500,7 +535,6 @@ static int repair_strings(struct vc_tables *tables, struct vc_faults *faults)
 
 int vc_tables_repair(struct vc_tables *tables, struct vc_faults *faults)
 {
-	bool changed = false;
 	uint64_t row;
 	int error = repair_strings(tables, faults);
 
@@ -516,14 +550,7 @@ int vc_tables_repair(struct vc_tables *tables, struct vc_faults *faults)
 	repair_failure_sites(tables, faults);
 	for (unsigned column = 0; column < VC_COLUMNS; column++)
 		repair_column(tables, column, faults);
-	for (row = 0; stacks_checkable(tables) && row < tables->rows[VC_TABLE_stacks]; row++) {
-		if (stack_good(tables, row))
-			continue;
-		tables->column[VC_COL_stacks_first][row] = 0;
-		tables->column[VC_COL_stacks_count][row] = 0;
-		changed = true;
-	}
-	if (changed)
-		add_range_fault(faults, VC_TABLE_stacks);
+	for (unsigned i = 0; i < RUNS; i++)
+		repair_runs(tables, &runs[i], faults);
 	return 0;
 }

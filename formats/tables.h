@@ -164,7 +164,7 @@ size_t vc_tables_text_length(const struct vc_tables *tables, uint64_t row);
 int vc_tables_check(const struct vc_tables *tables, struct vc_fault *fault);
 /**
  * Makes damaged tables pass vc_tables_check: references that dangle become 0 (none, ""), stacks
- * that dangle become empty, rows of failure_sites that dangle are left out, and `process` gets a
+ * and symbols that dangle become empty, rows of failure_sites that dangle are left out, and `process` gets a
  * row of zeroes where it has none. One VC_E_RANGE per table that was changed goes to *faults (may
  * be NULL). Only for files that are known to be damaged.
  */

@@ -83,8 +83,9 @@ static void add_counter(struct work *work, unsigned file, uint64_t row, uint64_t
 	const struct counter_info *info = find_counter(key);
 	struct vc_text text = {0};
 
-	if (!strcmp(key, "source_fault")) {
-		vc_text_add(&text, "the recording was damaged: %s at byte ", detail);
+	if (!strcmp(key, "source_fault") || !strcmp(key, "packed_fault")) {
+		vc_text_add(&text, "the %s was damaged: %s at byte ",
+			    *key == 's' ? "recording" : "snapshot before it was packed", detail);
 		vc_text_number(&text, value);
 		add_item(work, file, key, value, VC_EFFECT_BYTES, &text);
 		return;

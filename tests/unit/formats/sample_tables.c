@@ -127,6 +127,10 @@ static uint64_t reference(const struct vc_tables *tables, unsigned column, uint6
 		return row;
 	case VC_COL_stacks_count:
 		return random % (tables->rows[VC_TABLE_frames] - row + 1) % 64;
+	case VC_COL_symbols_first:
+		return row;
+	case VC_COL_symbols_count:
+		return random % (tables->rows[VC_TABLE_symbol_frames] - row + 1) % 8;
 	case VC_COL_failure_sites_failure:
 		return random % tables->rows[VC_TABLE_failures];
 	case VC_COL_failure_sites_site:
