@@ -13,6 +13,7 @@
  *   obey SIGNAL                        ends well from now on when it gets it
  *   close N                            closes a descriptor
  *   work N                             pairs of allocations, to have something to convert
+ *   init                               only asks the driver whether it is there; one thread all the while
  *   environ                            prints the environment but for what the recorder needs
  *   fork WORD... end                   a child does these, is waited for
  *   exec PROGRAM...   exit N   _exit N   raise N
@@ -20,6 +21,7 @@
  * The driver starts with the first word that needs it. Numbers may end in K, M, G.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -147,6 +149,22 @@ static void wait_for(const char *file)
 	say("waited in vain for", file);
 }
 
+static void initialise(void)
+{
+	DIR *tasks;
+	int count = 0;
+
+	test_functions_get("link");
+	if (cu.cuInit(0))
+		say("no driver", "");
+	tasks = opendir("/proc/self/task");
+	while (readdir(tasks))
+		count++;
+	closedir(tasks);
+	if (count != 3) /* and . and .. */
+		say("more threads after", "init");
+}
+
 static void print_environment(void)
 {
 	for (char **entry = environ; *entry; entry++)
@@ -192,6 +210,8 @@ static char **act(char **word)
 		return fail(first, second), word + 3;
 	if (!strcmp(verb, "environ"))
 		return print_environment(), word + 1;
+	if (!strcmp(verb, "init"))
+		return initialise(), word + 1;
 	if (!strcmp(verb, "fork"))
 		return child(word + 1);
 	if (!strcmp(verb, "exec")) {

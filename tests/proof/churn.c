@@ -5,7 +5,7 @@
  *
  * Threads hand memory to each other, so that much is freed by another thread than asked for it.
  * Between calls a thread waits where the judge holds it. PROOF_WAY chooses how the driver is
- * reached (tests/capture/functions.h).
+ * reached (tests/capture/functions.h); PROOF_ACTOR asks for children (forks.c).
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -16,6 +16,7 @@
 
 #include "capture/vramcore.h"
 #include "formats/tables.h"
+#include "forks.h"
 #include "functions.h"
 #include "journal.h"
 
@@ -513,7 +514,10 @@ int main(void)
 		if (pthread_create(&thread[i], NULL, churn, &churner[i]))
 			return 3;
 	}
-	if (!journal->hold_every)
+	if (getenv("PROOF_ACTOR"))
+		__atomic_add_fetch(&journal->failures, forks_make(&journal->stop, &journal->children),
+				   __ATOMIC_RELAXED);
+	else if (!journal->hold_every)
 		tell_steps();
 	for (unsigned int i = 0; i < JOURNAL_THREADS; i++)
 		pthread_join(thread[i], NULL);

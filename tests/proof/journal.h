@@ -46,6 +46,7 @@ struct journal {
 	/* held moments */
 	uint32_t hold_every;      /* calls between two; 0: never */
 	pthread_barrier_t held, released;
+	uint32_t children;        /* made so far, where they are asked for */
 	/* moments by step */
 	uint32_t step_wanted, step_done;
 	uint64_t step_before, step_after; /* ticks around the call that told the step */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moments BIN held|free|killed: a churning program, its recording, and what it and the driver know.
+ * moments BIN held|forks|free|killed: a churning program, its recording, and what it and the driver know.
  *
  *   held    all threads wait between calls: the recording read from outside, now, equals the
  *           driver's own list.
+ *   forks   the same while children of all sorts come and go, and the recordings of these.
  *   free    the threads run on: the recording at the moment of a step equals the program's journal
  *           but for the calls that were under way.
  *   killed  SIGKILL at any time: the recording that is left against the journal and the driver.
@@ -12,6 +13,7 @@
  * a call under way may have made or ended ("may"), and, by being neither, what was not there.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -46,6 +48,8 @@ struct proof {
 	struct journal *journal;
 	int descriptor;
 	char variable[64];
+	bool forks;
+	char actor[512];
 	struct expected expected[OBJECTS_MAX];
 	size_t count, may;
 	uint64_t compared, may_total, may_most, rows_total, doubt_total;
@@ -311,7 +315,7 @@ static void start(struct proof *proof, struct victim *victim)
 {
 	char program[] = "proof_churn", *arguments[] = {program, NULL};
 	const char *environment[] = {proof->variable, "VRAMCORE_EVERY=1steps",
-				     "VRAMCORE_MAX_FILES=0", NULL};
+				     "VRAMCORE_MAX_FILES=0", proof->forks ? proof->actor : NULL, NULL};
 
 	victim_start(victim, proof->bin, arguments, environment);
 }
@@ -345,9 +349,47 @@ static void end(struct proof *proof, struct victim *victim)
 		}
 }
 
+/* Recordings of children: those that allocated show what their own driver says. */
+static unsigned int check_children(struct proof *proof, struct victim *victim)
+{
+	unsigned int with = 0, without = 0;
+	struct victim child = *victim;
+	struct dirent *entry;
+	DIR *list = opendir(victim->recordings);
+
+	while (list && (entry = readdir(list))) {
+		struct live judge = {0}, recorded;
+		unsigned int boot;
+		int pid;
+
+		if (sscanf(entry->d_name, "vramcore-%8x-%d-", &boot, &pid) != 2 || pid == victim->pid)
+			continue;
+		if (victim_recording(&child, pid) != 1 ||
+		    live_of_recording(child.recording, NULL, &recorded)) {
+			fprintf(stderr, "%s: not one recording that can be read\n", entry->d_name);
+			proof->wrong++;
+			continue;
+		}
+		victim_map(&child, pid);
+		if (live_of_judge(child.map, &judge))
+			without++;
+		else
+			with++;
+		proof->wrong += live_compare(entry->d_name, &judge, &recorded);
+		proof->wrong += recorded.in_doubt + recorded.being_freed + recorded.faults != 0;
+		live_free(&judge);
+		live_free(&recorded);
+	}
+	if (list)
+		closedir(list);
+	printf("%u children, %u with memory of their own, %u recordings without any\n",
+	       proof->journal->children, with, without);
+	return with;
+}
+
 static void held(struct proof *proof)
 {
-	unsigned int moments = victim_full() ? 5000 : 500;
+	unsigned int moments = victim_full() ? 5000 : proof->forks ? 100 : 500;
 	struct live judge, recorded;
 	struct victim victim;
 
@@ -394,6 +436,8 @@ static void held(struct proof *proof)
 		signal(SIGCHLD, SIG_DFL);
 		kill(victim.pid, SIGKILL);
 	}
+	if (proof->forks && check_children(proof, &victim) < moments / 10)
+		proof->wrong++;
 	printf("%" PRIu64 " held moments equal to the driver's list, %" PRIu64 " rows on average, %u "
 	       "calls\n", proof->compared, proof->rows_total / (proof->compared ? proof->compared : 1),
 	       proof->journal->calls);
@@ -600,7 +644,9 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 64;
 	proof.bin = argv[1];
-	if (!strcmp(argv[2], "held"))
+	snprintf(proof.actor, sizeof(proof.actor), "PROOF_ACTOR=%s/proof_actor", argv[1]);
+	proof.forks = !strcmp(argv[2], "forks");
+	if (!strcmp(argv[2], "held") || proof.forks)
 		held(&proof);
 	else if (!strcmp(argv[2], "free"))
 		free_running(&proof);

@@ -38,7 +38,7 @@ static void run(const struct victim *victim, const char *bin, char *const argume
 	setenv("SIMCUDA_DEVICES", "3", 1);
 	setenv("SIMCUDA_MEMORY", "8GiB", 1);
 	setenv("SIMCUDA_MAP_ROWS", "16384", 1);
-	setenv("SIMCUDA_MAP", victim->map, 1);
+	set_path("SIMCUDA_MAP", "%s/map.%%p", victim->folder);
 	setenv("VRAMCORE_DIR", victim->recordings, 1);
 	setenv("VRAMCORE_OUT", victim->out, 1);
 	set_path("LD_LIBRARY_PATH", "%s/simcuda", bin);
@@ -59,13 +59,13 @@ void victim_start(struct victim *victim, const char *bin, char *const arguments[
 	if (!mkdtemp(victim->folder))
 		victim_trouble(victim->folder);
 	snprintf(victim->recordings, sizeof(victim->recordings), "%s/recordings", victim->folder);
-	snprintf(victim->map, sizeof(victim->map), "%s/map", victim->folder);
 	snprintf(victim->out, sizeof(victim->out), "%s/out", victim->folder);
 	if (mkdir(victim->recordings, 0700))
 		victim_trouble(victim->recordings);
 	victim->pid = fork();
 	if (victim->pid < 0)
 		victim_trouble("fork");
+	victim_map(victim, victim->pid);
 	if (!victim->pid)
 		run(victim, bin, arguments, environment);
 }
@@ -89,6 +89,11 @@ int victim_recording(struct victim *victim, pid_t pid)
 	if (list)
 		closedir(list);
 	return count;
+}
+
+void victim_map(struct victim *victim, pid_t pid)
+{
+	snprintf(victim->map, sizeof(victim->map), "%s/map.%d", victim->folder, (int)pid);
 }
 
 int victim_wait(struct victim *victim)

@@ -10,7 +10,7 @@
 struct victim {
 	pid_t pid;
 	char folder[64];
-	char recordings[128], map[128], out[128];
+	char recordings[128], map[128], out[128]; /* map: of the driver in that process */
 	char recording[512]; /* victim_recording */
 };
 
@@ -24,6 +24,8 @@ void victim_start(struct victim *victim, const char *bin, char *const arguments[
 		  const char *const environment[]);
 /** Whether there is a recording of `pid`; its path goes to victim->recording. */
 int victim_recording(struct victim *victim, pid_t pid);
+/** Path of the list that the driver keeps in process `pid`: to victim->map. */
+void victim_map(struct victim *victim, pid_t pid);
 /** Waits for its end: the status of waitpid. */
 int victim_wait(struct victim *victim);
 /** Removes its folder with all in it. */
