@@ -285,14 +285,19 @@ static void on_exit_called(int status, void *argument)
 	agent.exit_seen = true;
 }
 
+void vc_agent_forget(void)
+{
+	memset(&agent, 0, sizeof(agent));
+	agent.descriptor = agent.socket = -1;
+}
+
 void vc_event_first_record(int descriptor)
 {
 	static bool handler_set;
 	int saved = errno; /* of what the C library is asked here */
 
-	memset(&agent, 0, sizeof(agent));
+	vc_agent_forget();
 	agent.descriptor = descriptor;
-	agent.socket = -1;
 	read_limits();
 	choose_folder();
 	vc_triggers_start();

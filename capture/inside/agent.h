@@ -18,6 +18,8 @@
 bool vc_agent_runs(void);
 /** Ends the agent, after what is pending; waits a bounded time for it. */
 void vc_agent_stop(void);
+/** A new recording begins in a forked child: the agent of the parent is not this process's. */
+void vc_agent_forget(void);
 /** Wakes the agent: one futex call. Safe in any context. */
 void vc_agent_wake(void);
 /**

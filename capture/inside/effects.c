@@ -28,6 +28,18 @@ bool vc_call_enter(struct vc_call *call, bool start)
 	return true;
 }
 
+bool vc_call_enter_after(struct vc_call *call, vc_cu_result result)
+{
+	if (call->begun || (result != VC_CU_SUCCESS && result != VC_CU_OUT_OF_MEMORY)) {
+		call->outer = vc_enter();
+		return vc_store_ready();
+	}
+	if (!vc_call_enter(call, true))
+		return false;
+	vc_call_stack(call);
+	return true;
+}
+
 void vc_call_stack(struct vc_call *call)
 {
 	if (call->stack)
@@ -184,7 +196,8 @@ void vc_before_ALLOCATE(struct vc_call *call)
 	struct vc_claim pool;
 
 	call->record = VC_NO_RECORD;
-	if (vc_call_enter(call, true)) {
+	call->begun = vc_call_enter(call, false);
+	if (call->begun) {
 		vc_call_stack(call);
 		if (call->pool && vc_store_find(call->pool, VC_KINDS(VC_KIND_POOL), &pool)) {
 			call->parent = pool.birth;
@@ -212,9 +225,10 @@ void vc_after_ALLOCATE(struct vc_call *call, vc_cu_result result)
 {
 	struct vc_birth birth;
 
-	call->outer = vc_enter();
-	if (vc_store_ready()) {
+	if (vc_call_enter_after(call, result)) {
 		vc_call_birth(call, &birth);
+		if (!call->begun)
+			call->record = vc_store_begin(&birth);
 		if (result == VC_CU_SUCCESS) {
 			complete_birth(call, &birth);
 			vc_store_commit(call->record, &birth);

@@ -52,6 +52,7 @@ struct vc_call {
 	uint64_t parent;
 	bool outer;               /* entered from outside the recorder */
 	bool first;               /* this call started the recording */
+	bool begun;               /* there was a recording before the call: `record` is for it */
 	struct vc_claims *claims; /* beside, so that filling the call costs little */
 };
 
@@ -106,6 +107,11 @@ void vc_context_forget(void);
 bool vc_call_enter(struct vc_call *call, bool start);
 /** Takes the stack into call->stack if that is not done yet. */
 void vc_call_stack(struct vc_call *call);
+/**
+ * Enters after a call that allocates. The recording starts here with the first one that worked or
+ * failed for want of memory, and with no other: a child that the driver refuses leaves nothing.
+ */
+bool vc_call_enter_after(struct vc_call *call, vc_cu_result result);
 void vc_call_leave(struct vc_call *call);
 /** Fills what is known of a birth before the driver is asked. */
 void vc_call_birth(const struct vc_call *call, struct vc_birth *ret);

@@ -124,7 +124,8 @@ void vc_before_MAP(struct vc_call *call)
 	struct vc_claim handle;
 
 	call->record = VC_NO_RECORD;
-	if (vc_call_enter(call, true)) {
+	call->begun = vc_call_enter(call, false);
+	if (call->begun) {
 		vc_call_stack(call);
 		if (find_handle(call->handle, 0, &handle) &&
 		    vc_store_reference_found(&handle, 1) != VC_NO_RECORD) {
@@ -143,10 +144,11 @@ void vc_after_MAP(struct vc_call *call, vc_cu_result result)
 	struct vc_birth birth;
 	struct vc_claim handle;
 
-	call->outer = vc_enter();
-	if (vc_store_ready()) {
+	if (vc_call_enter_after(call, result)) {
 		vc_call_birth(call, &birth);
 		birth.pool = call->handle;
+		if (!call->begun)
+			call->record = vc_store_begin(&birth);
 		if (result == VC_CU_SUCCESS) {
 			vc_store_commit(call->record, &birth);
 			vc_call_succeeded();

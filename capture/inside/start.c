@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "capture/inside/agent.h"
 #include "capture/inside/device.h"
 #include "capture/inside/effects.h"
 #include "capture/inside/events.h"
@@ -133,6 +134,7 @@ static void forget(void)
 	vc_stack_forget();
 	vc_device_forget();
 	vc_context_forget();
+	vc_agent_forget();
 }
 
 static void open_recording(void)

@@ -79,8 +79,17 @@ static void add(struct vc_supervisor *supervisor, int descriptor, const char *na
 		close(descriptor);
 		return;
 	}
-	*new = (struct vc_supervised){
-		.descriptor = descriptor, .pid = summary.pid, .start_ticks = summary.start_ticks};
+	*new = (struct vc_supervised){.descriptor = descriptor,
+				      .pid = summary.pid,
+				      .start_ticks = summary.start_ticks,
+				      .start_time = summary.start_time};
+	/* of one process with two recordings the older is of a program that it was before an exec */
+	for (uint32_t i = 0; i < supervisor->count; i++) {
+		struct vc_supervised *other = &supervisor->supervised[i];
+
+		if (other->pid == new->pid && other->start_ticks == new->start_ticks)
+			(other->start_time < new->start_time ? other : new)->replaced = true;
+	}
 	snprintf(new->name, sizeof(new->name), "%s", name);
 	supervisor->count++;
 }
@@ -149,7 +158,7 @@ static bool dead(const struct vc_supervised *one)
 {
 	struct vc_process process;
 
-	return !vc_process_read(one->pid, &process) || process.start_ticks != one->start_ticks ||
+	return one->replaced || !vc_process_read(one->pid, &process) || process.start_ticks != one->start_ticks ||
 	       process.state == 'Z' || process.state == 'X';
 }
 
@@ -279,7 +288,7 @@ static void last_snapshot(struct vc_supervisor *supervisor, uint32_t index)
 	enum ending ending = ending_of(supervisor, one);
 
 	one->seen_dead = true;
-	if (ending == ENDED_WELL)
+	if (ending == ENDED_WELL || one->replaced)
 		return;
 	wanted.failure_plus_one = last_failure(one);
 	wanted.trigger = wanted.failure_plus_one ? "oom" : "killed";
@@ -314,6 +323,8 @@ static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 			start_worker(supervisor, index, &wanted);
 		return true;
 	}
+	if (one->request && one->replaced)
+		one->request = 0;
 	if (one->request) { /* also of one that has died of it: its recording is as it left it */
 		wanted.trigger = "signal";
 		one->shown = one->request;

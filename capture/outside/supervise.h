@@ -22,13 +22,14 @@
 struct vc_supervised {
 	char name[128];              /* in the folder; "" for a memfd */
 	int descriptor;
-	uint64_t pid, start_ticks;
+	uint64_t pid, start_ticks, start_time;
 	uint64_t moments_done;       /* rows of moments handed on */
 	uint64_t request;            /* a snapshot from outside is due: signal number */
 	uint64_t shown;              /* the last such signal that a snapshot was begun for */
 	uint64_t files, bytes;       /* written for this process */
 	bool finished;               /* dead, and nothing more to do */
 	bool seen_dead;
+	bool replaced;               /* the process runs another program now, with its own recording */
 };
 
 struct vc_supervisor {

@@ -390,6 +390,8 @@ static unsigned int check_children(struct proof *proof, struct victim *victim)
 static void held(struct proof *proof)
 {
 	unsigned int moments = victim_full() ? 5000 : proof->forks ? 100 : 500;
+	unsigned int children = !proof->forks ? 0 : victim_full() ? 3000 : 300;
+	bool last = false;
 	struct live judge, recorded;
 	struct victim victim;
 
@@ -398,10 +400,12 @@ static void held(struct proof *proof)
 	watch(proof);
 	start(proof, &victim);
 	wait_for_recording(&victim);
-	for (unsigned int i = 0; i < moments && !proof->wrong; i++) {
+	for (unsigned int i = 0; !last && !proof->wrong; i++) {
 		char where[32];
 		int result;
 
+		if (children)
+			usleep(3000);
 		pthread_barrier_wait(&proof->journal->held);
 		snprintf(where, sizeof(where), "moment %u", i);
 		if (live_of_judge(victim.map, &judge)) {
@@ -424,7 +428,9 @@ static void held(struct proof *proof)
 		account(proof, &recorded);
 		live_free(&judge);
 		live_free(&recorded);
-		if (i + 1 == moments) { /* threads must not wait for another one */
+		last = i + 1 >= moments &&
+		       __atomic_load_n(&proof->journal->children, __ATOMIC_RELAXED) >= children;
+		if (last) { /* threads must not wait for another one */
 			proof->journal->hold_every = 0;
 			__atomic_store_n(&proof->journal->stop, 1, __ATOMIC_RELEASE);
 		}
@@ -436,7 +442,7 @@ static void held(struct proof *proof)
 		signal(SIGCHLD, SIG_DFL);
 		kill(victim.pid, SIGKILL);
 	}
-	if (proof->forks && check_children(proof, &victim) < moments / 10)
+	if (proof->forks && check_children(proof, &victim) < children / 4)
 		proof->wrong++;
 	printf("%" PRIu64 " held moments equal to the driver's list, %" PRIu64 " rows on average, %u "
 	       "calls\n", proof->compared, proof->rows_total / (proof->compared ? proof->compared : 1),
