@@ -23,6 +23,7 @@ struct clean {
 static const struct argp_option options[] = {
 	{"dry-run", 'n', NULL, 0, "say what would be removed, remove nothing", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.clean/1)", 0},
+	{"dir", 'd', "DIR", 0, "look into this folder alone (default: $VRAMCORE_DIR and /dev/shm)", 0},
 	{0},
 };
 
@@ -30,11 +31,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct clean *clean = state->input;
 
-	(void)argument;
 	if (key == 'n')
 		clean->dry = true;
 	else if (key == 'j')
 		clean->json = true;
+	else if (key == 'd')
+		vc_locate_only(argument);
 	else if (key == ARGP_KEY_ARG)
 		argp_usage(state);
 	else

@@ -90,11 +90,20 @@ static int look_into(const struct search *search, const char *folder, int depth)
 	return result;
 }
 
+static const char *only;
+
+void vc_locate_only(const char *folder)
+{
+	only = folder;
+}
+
 static int look_everywhere(const struct search *search)
 {
 	const char *chosen = getenv("VRAMCORE_DIR");
 	int result = 0;
 
+	if (only)
+		return look_into(search, only, 0);
 	if (chosen && *chosen && strcmp(chosen, "/dev/shm") != 0)
 		result = look_into(search, chosen, 0);
 	return result ? result : look_into(search, "/dev/shm", 0);

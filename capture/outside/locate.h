@@ -24,6 +24,8 @@ struct vc_located {
 	uint64_t user;            /* owner of the file */
 };
 
+/** From now on only this folder, and what `vramcore run` makes in it, is searched. */
+void vc_locate_only(const char *folder);
 /** Calls `visit` for every recording found; not 0 ends the search and is given back. */
 int vc_locate_all(int (*visit)(void *self, const struct vc_located *found), void *self);
 /** Calls `visit` for each folder that `vramcore run` made; not 0 ends the search. */

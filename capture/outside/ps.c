@@ -23,6 +23,7 @@ struct ps {
 
 static const struct argp_option options[] = {
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.ps/1)", 0},
+	{"dir", 'd', "DIR", 0, "look into this folder alone (default: $VRAMCORE_DIR and /dev/shm)", 0},
 	{0},
 };
 
@@ -30,9 +31,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct ps *ps = state->input;
 
-	(void)argument;
 	if (key == 'j')
 		ps->json = true;
+	else if (key == 'd')
+		vc_locate_only(argument);
 	else if (key == ARGP_KEY_ARG)
 		argp_usage(state);
 	else

@@ -136,6 +136,10 @@ static void wait_for(const char *file)
 {
 	for (int i = 0; i < 6000; i++) {
 		bool there = !access(file, F_OK);
+		char here[4096];
+
+		if (!getcwd(here, sizeof(here))) /* the test is over */
+			_exit(0);
 
 		if (caught) {
 			printf("got %s\n", sigabbrev_np(caught));
