@@ -118,6 +118,7 @@ enum vc_failure_outcome {
 	VC_FAILURE_OPEN = 0,      /* nothing more is known */
 	VC_FAILURE_RETRIED = 1,   /* the thread's next allocation succeeded: a retry */
 	VC_FAILURE_OUT_OF_MEMORY = 2,
+	VC_FAILURE_ERROR = 3,     /* not for want of memory: the result says what of earlier work */
 };
 
 struct vc_tables {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "analyze/views/oom.h"
 
 bool vc_info_is_beside(unsigned kind)
 {
@@ -66,7 +67,7 @@ int vc_info_make(const struct vc_tables *tables, const struct vc_account *accoun
 			{"modules", "module", "modules", tables->rows[VC_TABLE_modules]},
 			{"threads", "thread", "threads", tables->rows[VC_TABLE_threads]},
 			{"failures", "failed allocation", "failed allocations",
-			 tables->rows[VC_TABLE_failures]},
+			 vc_oom_count(tables)},
 		},
 	};
 	uint64_t start = vc_value(tables, VC_COL_process_start_time, 0);

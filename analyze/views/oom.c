@@ -5,20 +5,39 @@
 
 #include "analyze/model.h"
 
+/** Failed for want of memory; the others are errors of earlier work on the device. */
+static bool of_memory(const struct vc_tables *tables, uint64_t row)
+{
+	return vc_value(tables, VC_COL_failures_outcome, row) != VC_FAILURE_ERROR;
+}
+
 int vc_oom_pick(const struct vc_tables *tables, uint64_t *ret)
 {
-	uint64_t rows = tables->rows[VC_TABLE_failures];
+	uint64_t newest = UINT64_MAX;
 
-	for (uint64_t row = rows; row-- > 0;) {
+	for (uint64_t row = tables->rows[VC_TABLE_failures]; row-- > 0;) {
+		if (!of_memory(tables, row))
+			continue;
+		if (newest == UINT64_MAX)
+			newest = row;
 		if (vc_value(tables, VC_COL_failures_outcome, row) != VC_FAILURE_RETRIED) {
-			*ret = row;
-			return 0;
+			newest = row;
+			break;
 		}
 	}
-	if (!rows)
+	if (newest == UINT64_MAX)
 		return VC_E_NOT_FOUND;
-	*ret = rows - 1;
+	*ret = newest;
 	return 0;
+}
+
+uint64_t vc_oom_count(const struct vc_tables *tables)
+{
+	uint64_t count = 0;
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_failures]; row++)
+		count += of_memory(tables, row);
+	return count;
 }
 
 static int by_key(const void *a, const void *b)
@@ -84,7 +103,7 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account
 		struct vc_oom *ret)
 {
 	struct vc_oom oom = {.failure = failure,
-			     .total_failures = tables->rows[VC_TABLE_failures],
+			     .total_failures = vc_oom_count(tables),
 			     .live = vc_value(tables, VC_COL_failures_live, failure)};
 	bool *segment = segment_stacks(tables, account, arena);
 	uint64_t count, segments = 0, blocks = 0;
@@ -93,7 +112,7 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account
 				     sizeof(*oom.rows));
 	if (!oom.rows || !segment)
 		return VC_E_NO_MEMORY;
-	for (uint64_t i = 0; i < oom.total_failures; i++)
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failures]; i++)
 		oom.retried += vc_value(tables, VC_COL_failures_outcome, i) == VC_FAILURE_RETRIED;
 	count = list_rows(tables, names, segment, &oom, &segments);
 	qsort(oom.rows, count, sizeof(*oom.rows), by_key);

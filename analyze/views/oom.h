@@ -31,6 +31,8 @@ struct vc_oom {
 	uint64_t unlisted;      /* live less rows and cached: sites past those that were kept */
 };
 
+/** How many allocations failed: errors of earlier work on the device are none. */
+uint64_t vc_oom_count(const struct vc_tables *tables);
 /** Row of the failure to show; VC_E_NOT_FOUND: none. */
 int vc_oom_pick(const struct vc_tables *tables, uint64_t *ret);
 /** Sums its sites by key. 0, VC_E_NO_MEMORY. */

@@ -126,8 +126,15 @@ void vc_call_succeeded(void)
 void vc_call_failed(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
 {
 	vc_store_abandon(call->record);
-	if (result == VC_CU_OUT_OF_MEMORY)
-		vc_failure_mark(call, result, requested, device);
+	vc_failure_note(call, result, requested, device);
+}
+
+void vc_call_refused(struct vc_call *call, vc_cu_result result)
+{
+	if (result == VC_CU_DEINITIALIZED)
+		vc_store_count(VC_COUNTER_DEINITIALIZED);
+	else if (result != VC_CU_OUT_OF_MEMORY)
+		vc_failure_note(call, result, 0, -1);
 }
 
 /* ---- claims ---- */
@@ -270,25 +277,13 @@ void vc_after_FREE(struct vc_call *call, vc_cu_result result)
 			vc_store_count(VC_COUNTER_FREES_UNKNOWN);
 		vc_claims_commit(call->claims, &death);
 	} else {
-		if (result == VC_CU_DEINITIALIZED)
-			vc_store_count(VC_COUNTER_DEINITIALIZED);
+		vc_call_refused(call, result);
 		vc_claims_undo(call->claims);
 	}
 	vc_call_leave(call);
 }
 
-/* ---- nothing, and capture ---- */
-
-void vc_before_FORWARD(struct vc_call *call)
-{
-	(void)call;
-}
-
-void vc_after_FORWARD(struct vc_call *call, vc_cu_result result)
-{
-	(void)call;
-	(void)result;
-}
+/* ---- unrecorded, and capture ---- */
 
 void vc_before_UNRECORDED(struct vc_call *call)
 {

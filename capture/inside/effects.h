@@ -92,7 +92,6 @@ VC_EFFECT(PRIMARY_RETAIN)   /* a device's own context is born or gains a referen
 VC_EFFECT(PRIMARY_RELEASE)  /* it loses one, and dies with the last */
 VC_EFFECT(PRIMARY_RESET)    /* it dies */
 VC_EFFECT(UNRECORDED)       /* memory is made that no record tells of: counted and said */
-VC_EFFECT(FORWARD)          /* nothing: the row only has a name and a place */
 #undef VC_EFFECT
 
 /** Name under which called functions of effect UNRECORDED stand among the kept variables. */
@@ -121,8 +120,10 @@ void vc_call_death(const struct vc_call *call, struct vc_death *ret);
 uint64_t vc_call_out(const void *out, unsigned int bytes);
 /** After an allocating call went well. */
 void vc_call_succeeded(void);
-/** After it did not: its record (or none) is given up, want of memory is marked. */
+/** After it did not: its record (or none) is given up; see vc_failure_note. */
 void vc_call_failed(struct vc_call *call, vc_cu_result result, uint64_t requested, int device);
+/** After a call that gives memory back did not go well. */
+void vc_call_refused(struct vc_call *call, vc_cu_result result);
 
 /** Claims `claim` (found before) and keeps it for commit or undo; false: gone, or no memory. */
 bool vc_claims_add(struct vc_claims *claims, struct vc_claim *claim);

@@ -152,8 +152,7 @@ static void context_ends(struct vc_call *call, vc_cu_result result)
 			vc_call_death(call, &death);
 			vc_claims_commit(call->claims, &death);
 		} else {
-			if (result == VC_CU_DEINITIALIZED)
-				vc_store_count(VC_COUNTER_DEINITIALIZED);
+			vc_call_refused(call, result);
 			vc_claims_undo(call->claims);
 		}
 	}

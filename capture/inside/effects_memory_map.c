@@ -78,8 +78,7 @@ void vc_after_HANDLE_RELEASE(struct vc_call *call, vc_cu_result result)
 				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
 			vc_claims_commit(call->claims, &death);
 		} else {
-			if (result == VC_CU_DEINITIALIZED)
-				vc_store_count(VC_COUNTER_DEINITIALIZED);
+			vc_call_refused(call, result);
 			vc_claims_undo(call->claims);
 			if (call->parent && find_handle(call->address, call->parent, &handle))
 				vc_store_reference_found(&handle, 1);
@@ -204,8 +203,7 @@ void vc_after_UNMAP(struct vc_call *call, vc_cu_result result)
 				unmap_handle(&vc_claims_at(call->claims, i)->copy, &death);
 			vc_claims_commit(call->claims, &death);
 		} else {
-			if (result == VC_CU_DEINITIALIZED)
-				vc_store_count(VC_COUNTER_DEINITIALIZED);
+			vc_call_refused(call, result);
 			vc_claims_undo(call->claims);
 		}
 	}

@@ -43,20 +43,27 @@ static void tell(uint32_t row_plus_one)
 	vc_event_failure(event_row(before), true);
 }
 
-void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
+static struct vc_failure describe(const struct vc_call *call, vc_cu_result result)
 {
-	struct vc_failure failure = {
+	return (struct vc_failure){
 		.step = vc_start_step(),
-		.requested = requested,
 		.call_name = vc_start_call_name(call->row),
 		.result = (uint32_t)result,
 		.phase = vc_thread_local.phase,
 		.thread = vc_thread_local.id,
 		.stack = call->stack,
 	};
+}
+
+static void mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
+{
+	struct vc_failure failure;
 	size_t free_bytes, total;
 	uint32_t row;
 
+	vc_call_stack(call);
+	failure = describe(call, result);
+	failure.requested = requested;
 	if (device < 0 && vc_thread_local.context_known)
 		device = vc_thread_local.device;
 	if (!vc_thread_local.capturing) {
@@ -71,6 +78,82 @@ void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t request
 	row = vc_store_failure(&failure);
 	tell(row < ROW_LOST_PLUS_ONE ? row + 1 : ROW_LOST_PLUS_ONE);
 }
+
+/* ---- errors of earlier work ---- */
+
+/* Of one recording; what comes after them is counted. */
+#define ERRORS_KEPT 16
+
+static uint32_t errors_kept;
+
+void vc_failure_forget(void)
+{
+	errors_kept = 0;
+}
+
+static bool of_earlier_work(vc_cu_result result)
+{
+	switch (result) {
+	case 214: /* an uncorrectable error of memory */
+	case 220: /* of NVLink */
+	case 226: /* contained */
+	case 700: /* illegal address */
+	case 702: /* time-out of a launch */
+	case 710: /* assertion */
+	case 714: /* hardware stack */
+	case 715: /* illegal instruction */
+	case 716: /* misaligned address */
+	case 717: /* address space */
+	case 718: /* program counter */
+	case 719: /* a launch failed */
+	case 721: /* external device */
+	case 999: /* unknown */
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* The driver is not asked anything: it would say the same. */
+static void keep_error(struct vc_call *call, vc_cu_result result, int device)
+{
+	struct vc_failure failure;
+	uint32_t row;
+
+	vc_store_count(VC_COUNTER_DEVICE_ERRORS);
+	if (__atomic_load_n(&errors_kept, __ATOMIC_RELAXED) >= ERRORS_KEPT ||
+	    __atomic_fetch_add(&errors_kept, 1, __ATOMIC_RELAXED) >= ERRORS_KEPT)
+		return;
+	vc_call_stack(call);
+	failure = describe(call, result);
+	if (device < 0 && vc_thread_local.context_known)
+		device = vc_thread_local.device;
+	failure.device_plus_one = (uint16_t)(device + 1);
+	row = vc_store_failure(&failure);
+	if (row < ROW_LOST_PLUS_ONE)
+		vc_store_failure_outcome(row, VC_FAILURE_ERROR);
+}
+
+void vc_failure_note(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
+{
+	if (result == VC_CU_OUT_OF_MEMORY)
+		mark(call, result, requested, device);
+	else if (of_earlier_work(result))
+		keep_error(call, result, device);
+}
+
+void vc_failure_result(enum vc_row row, vc_cu_result result, const struct vc_registers *caller)
+{
+	struct vc_call call = {.row = row, .registers = *caller};
+
+	if (result != VC_CU_OUT_OF_MEMORY && !of_earlier_work(result))
+		return;
+	if (vc_call_enter(&call, true))
+		vc_failure_note(&call, result, 0, -1);
+	vc_call_leave(&call);
+}
+
+/* ---- the next success ---- */
 
 void vc_failure_over(void)
 {

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Marks of allocations that failed for want of memory.
+ * Marks of calls that failed for want of memory, or with an error of earlier work on the device.
  *
- * A mark keeps the request and what was live by site at that instant. It becomes a retry with the
- * thread's next success; whether it becomes a snapshot is the agent's decision (events.h).
+ * A mark of the first kind keeps the request and what was live by site at that instant. It becomes
+ * a retry with the thread's next success; whether it becomes a snapshot is the agent's decision
+ * (events.h). Of the second kind (an illegal address, a failed assertion, memory that lost its bits)
+ * the first few of a recording are kept, with their stack: the context is lost, and every later call
+ * says the same. All others (not ready, invalid value) are the program's business.
  */
 #ifndef VC_CAPTURE_INSIDE_FAILURE_H
 #define VC_CAPTURE_INSIDE_FAILURE_H
 
 #include "capture/inside/effects.h"
 
-/** The driver said out of memory. `device` is -1 where it is not known. Inside the guard. */
-void vc_failure_mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device);
+/**
+ * A call failed: keeps what is worth keeping. `device` is -1 where it is not known. Inside the
+ * guard, with the recording open.
+ */
+void vc_failure_note(struct vc_call *call, vc_cu_result result, uint64_t requested, int device);
+/** The same from outside the guard, for rows of which only the result is looked at. */
+void vc_failure_result(enum vc_row row, vc_cu_result result, const struct vc_registers *caller);
+/** A new recording begins. */
+void vc_failure_forget(void);
 /** An allocation of this thread succeeded. */
 void vc_failure_over(void);
 

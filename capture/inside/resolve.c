@@ -199,7 +199,7 @@ static uint32_t hash_of(const char *name)
 	return hash ^ hash >> 15;
 }
 
-#define SLOTS 1024u
+#define SLOTS 2048u
 _Static_assert(VC_ROWS * 2 <= SLOTS, "the table of names is too small");
 static const char *name_slot[SLOTS];
 static uint32_t names_ready;

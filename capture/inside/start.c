@@ -13,6 +13,7 @@
 #include "capture/inside/effects.h"
 #include "capture/inside/events.h"
 #include "capture/inside/facts.h"
+#include "capture/inside/failure.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -135,6 +136,7 @@ static void forget(void)
 	vc_device_forget();
 	vc_context_forget();
 	vc_agent_forget();
+	vc_failure_forget();
 }
 
 static void open_recording(void)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "capture/inside/effects.h"
+#include "capture/inside/failure.h"
 #include "capture/inside/rows.h"
 #include "formats/tables.h"
 
@@ -37,4 +38,28 @@
 		return result;                                                                     \
 	}
 #define VC_HOOK_OWN(symbol, parameters, arguments)
+
+/* A load and a comparison beside the call. */
+#define VC_RESULT(symbol, parameters, arguments)                                                   \
+	VC_EXPORT vc_cu_result symbol parameters;                                                  \
+	vc_cu_result symbol parameters                                                             \
+	{                                                                                          \
+		vc_cu_result result;                                                               \
+		vc_cu_result(*real) parameters;                                                    \
+                                                                                                   \
+		*(void **)&real = vc_row_real[VC_ROW_##symbol];                                    \
+		if (__builtin_expect(!real, 0)) {                                                  \
+			*(void **)&real = vc_row_find(VC_ROW_##symbol, &result);                   \
+			if (!real)                                                                 \
+				return result;                                                     \
+		}                                                                                  \
+		result = real arguments;                                                           \
+		if (__builtin_expect(result, VC_CU_SUCCESS)) {                                     \
+			struct vc_registers registers;                                             \
+                                                                                                   \
+			VC_REGISTERS_OF_CALLER(&registers);                                        \
+			vc_failure_result(VC_ROW_##symbol, result, &registers);                    \
+		}                                                                                  \
+		return result;                                                                     \
+	}
 #include "capture/hooks.def"

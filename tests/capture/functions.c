@@ -28,6 +28,16 @@ const char *const test_row_name[TEST_ROWS] = {
 #undef VC_HOOK_OWN
 };
 
+const bool test_row_of_results[TEST_ROWS] = {
+#define VC_HOOK(symbol, parameters, arguments, effect, ...)
+#define VC_HOOK_OWN(symbol, parameters, arguments)
+#define VC_RESULT(symbol, parameters, arguments) [TEST_ROW_##symbol] = true,
+#include "capture/hooks.def"
+#undef VC_HOOK
+#undef VC_HOOK_OWN
+#undef VC_RESULT
+};
+
 /* The version and stream mode that make cuGetProcAddress give an exported symbol. */
 static const struct {
 	const char *exported, *base;

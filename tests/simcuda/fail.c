@@ -11,7 +11,7 @@
 
 #include "sim.h"
 
-#define MAX_RULES 64
+#define MAX_RULES 2048
 
 struct rule {
 	int symbol;
