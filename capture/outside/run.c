@@ -250,7 +250,8 @@ static void leave_descriptors(const struct vc_supervisor *supervisor)
 	if (null >= 0) {
 		dup2(null, STDIN_FILENO);
 		dup2(null, STDOUT_FILENO);
-		close(null);
+		if (null > STDERR_FILENO)
+			close(null);
 	}
 	while (directory && (entry = readdir(directory))) {
 		int number = atoi(entry->d_name);

@@ -39,6 +39,16 @@ static void forwarded_signals(sigset_t *set)
 		sigdelset(set, (int[]){SIGTSTP, SIGTTIN, SIGTTOU}[i]);
 }
 
+/* Out of the way of the standard streams, which may have been closed. */
+static int high(int descriptor)
+{
+	int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+
+	if (descriptor >= 0)
+		close(descriptor);
+	return moved;
+}
+
 int vc_supervisor_prepare(struct vc_supervisor *supervisor)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -48,8 +58,9 @@ int vc_supervisor_prepare(struct vc_supervisor *supervisor)
 	supervisor->supervised = calloc(VC_SUPERVISED_MAX, sizeof(*supervisor->supervised));
 	if (!supervisor->supervised)
 		return VC_E_NO_MEMORY;
-	supervisor->folder_descriptor = open(supervisor->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	supervisor->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	supervisor->folder_descriptor =
+		high(open(supervisor->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	supervisor->socket = high(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (supervisor->folder_descriptor < 0 || supervisor->socket < 0)
 		return VC_E_IO;
 	/* by way of /proc, since the address of a socket has no room for long names */
@@ -61,7 +72,7 @@ int vc_supervisor_prepare(struct vc_supervisor *supervisor)
 	close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 	forwarded_signals(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
-	supervisor->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	supervisor->signals = high(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 	return supervisor->signals < 0 ? VC_E_IO : 0;
 }
 

@@ -13,6 +13,7 @@
  *   obey SIGNAL                        ends well from now on when it gets it
  *   close N                            closes a descriptor
  *   work N                             pairs of allocations, to have something to convert
+ *   descriptors FILE                   lists the descriptors that are open
  *   init                               only asks the driver whether it is there; one thread all the while
  *   environ                            prints the environment but for what the recorder needs
  *   fork WORD... end                   a child does these, is waited for
@@ -169,6 +170,20 @@ static void initialise(void)
 		say("more threads after", "init");
 }
 
+static void list_descriptors(const char *file)
+{
+	bool open_one[64];
+	FILE *list;
+
+	for (int i = 0; i < 64; i++)
+		open_one[i] = fcntl(i, F_GETFD) >= 0;
+	list = fopen(file, "w");
+	for (int i = 0; i < 64; i++)
+		if (open_one[i])
+			fprintf(list, "%d\n", i);
+	fclose(list);
+}
+
 static void print_environment(void)
 {
 	for (char **entry = environ; *entry; entry++)
@@ -223,7 +238,9 @@ static char **act(char **word)
 		execvp(first, word + 1);
 		say("cannot run", first);
 	}
-	if (!strcmp(verb, "free"))
+	if (!strcmp(verb, "descriptors"))
+		list_descriptors(first);
+	else if (!strcmp(verb, "free"))
 		give_back(first);
 	else if (!strcmp(verb, "step"))
 		vramcore_step(number(first));

@@ -80,6 +80,15 @@ def same():
     expect(quiet_line(under[2]), plain[2], "standard error of a recorded program")
     under = run(["--quiet"], words, env)
     expect(under, plain, "with --quiet all is the same")
+    # streams that are closed stay closed
+    for closed in ("<&-", "<&- >&-", "<&- >&- 2>&-"):
+        found = []
+        for number, before in enumerate(("", f"{COMMAND} run --quiet --at-exit --out out --")):
+            status, out, error = call(["sh", "-c", f"{before} {ACTOR} descriptors fd{number} alloc a 1M exit 6 {closed}"])
+            found.append((status, out, error, open(f"fd{number}").read()))
+        expect(found[1], found[0], f"with {closed}")
+        expect(len(files()), 1, "a snapshot")
+        shutil.rmtree("out", ignore_errors=True)
     # the supervisor is no parent the program could wait for in vain, nor in its process group's way
     under = call([COMMAND, "run", "--", "sh", "-c", "sleep 0.05 & wait; echo $?"])
     expect(under[:2], (0, "0\n"), "children of a shell")
