@@ -135,7 +135,9 @@ static int keep_newest(void *self, const struct vc_located *found)
 	struct wanted *wanted = self;
 	int descriptor;
 
-	if (found->summary->pid != wanted->pid || found->summary->start_time < wanted->newest)
+	if (vc_process_here(found->summary->pid, found->summary->start_ticks,
+			    found->summary->pid_namespace) != wanted->pid ||
+	    found->summary->start_time < wanted->newest)
 		return 0;
 	descriptor = fcntl(found->descriptor, F_DUPFD_CLOEXEC, 0);
 	if (descriptor < 0)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/outside/process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,18 +73,63 @@ uint64_t vc_process_namespace(void)
 	return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
+/* The number of a process in its own namespace: the last one of the line NSpid. */
+static uint64_t innermost(uint64_t pid)
+{
+	char path[64], text[4096], *line, *end;
+	uint64_t number = 0;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/status", pid);
+	if (!read_small(path, text, sizeof(text)))
+		return 0;
+	line = strstr(text, "\nNSpid:");
+	for (line = line ? line + 7 : NULL; line && *line && *line != '\n'; line = end) {
+		uint64_t next = strtoull(line, &end, 10);
+
+		if (end == line)
+			break;
+		number = next;
+	}
+	return number;
+}
+
+uint64_t vc_process_here(uint64_t pid, uint64_t start_ticks, uint64_t pid_namespace)
+{
+	struct vc_process process;
+	struct dirent *entry;
+	uint64_t found = 0;
+	DIR *list;
+
+	if (!pid_namespace || pid_namespace == vc_process_namespace())
+		return pid;
+	list = opendir("/proc");
+	while (list && !found && (entry = readdir(list))) {
+		uint64_t number = strtoull(entry->d_name, NULL, 10);
+
+		if (number && vc_process_read(number, &process) &&
+		    process.start_ticks == start_ticks && innermost(number) == pid)
+			found = number;
+	}
+	if (list)
+		closedir(list);
+	return found;
+}
+
 const char *vc_process_state_text(uint64_t pid, uint64_t start_ticks, const uint8_t boot_id[16],
 				  uint64_t pid_namespace)
 {
 	struct vc_process process;
 	uint8_t boot[16];
+	uint64_t here;
 
 	if (!vc_process_boot_id(boot))
 		return "unknown";
 	if (memcmp(boot, boot_id, sizeof(boot)) != 0)
 		return "dead"; /* the system has started anew since */
-	if (pid_namespace && pid_namespace != vc_process_namespace())
+	here = vc_process_here(pid, start_ticks, pid_namespace);
+	if (!here) /* dead, or in a container that is not to be seen from here */
 		return "unknown";
+	pid = here;
 	if (!vc_process_read(pid, &process) || process.start_ticks != start_ticks ||
 	    process.state == 'Z' || process.state == 'X')
 		return "dead";

@@ -23,6 +23,11 @@ bool vc_process_boot_id(uint8_t ret[16]);
 /** Inode of this process's PID namespace; 0 unknown. */
 uint64_t vc_process_namespace(void);
 /**
+ * The number that a process has here, of one with number `pid` in a namespace of process numbers
+ * (0: unknown), which may be another one: a container's. 0 where it is not to be seen.
+ */
+uint64_t vc_process_here(uint64_t pid, uint64_t start_ticks, uint64_t pid_namespace);
+/**
  * What a process is that made a recording: "running", "stopped", "dead", or "unknown" where the
  * recording comes from another system or PID namespace.
  */

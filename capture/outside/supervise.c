@@ -91,7 +91,8 @@ static void add(struct vc_supervisor *supervisor, int descriptor, const char *na
 		return;
 	}
 	*new = (struct vc_supervised){.descriptor = descriptor,
-				      .pid = summary.pid,
+				      .pid = vc_process_here(summary.pid, summary.start_ticks,
+							     summary.pid_namespace),
 				      .start_ticks = summary.start_ticks,
 				      .start_time = summary.start_time};
 	/* of one process with two recordings the older is of a program that it was before an exec */

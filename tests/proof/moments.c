@@ -213,22 +213,24 @@ static void explain(struct proof *proof, const char *where, const struct live *l
 }
 
 /*
- * Every row is a must or a may, and every must is a row. `states`: also what rows say of calls
- * under way (their state is that of the time of reading, so for dead programs only).
+ * Looks for each row, those in doubt or all others. In doubt is what a call had not made at the
+ * time of reading, which may have begun long after the moment: the others choose first.
  */
-static unsigned int compare(struct proof *proof, const char *where, const struct live *live,
-			    bool states)
+static unsigned int compare_rows(struct proof *proof, const char *where, const struct live *live,
+				 bool in_doubt, bool states)
 {
 	unsigned int wrong = 0;
 
 	for (size_t i = 0; i < live->count; i++) {
 		const struct live_row *row = &live->row[i];
-		struct expected *one = row->state == VC_STATE_IN_DOUBT ? NULL : find(proof, row);
+		struct expected *one = in_doubt ? NULL : find(proof, row);
 
+		if (in_doubt != (row->state == VC_STATE_IN_DOUBT))
+			continue;
 		if (!one)
 			one = find_unborn(proof, row);
 		if (!one) {
-			if (row->state == VC_STATE_IN_DOUBT && !states)
+			if (in_doubt && !states)
 				continue; /* of a call that began after the moment */
 			live_say(where, "recorded only", row);
 			explain(proof, where, live, row);
@@ -236,12 +238,25 @@ static unsigned int compare(struct proof *proof, const char *where, const struct
 			continue;
 		}
 		one->met = true;
-		if (states && ((row->state == VC_STATE_IN_DOUBT && !one->being_born) ||
+		if (states && ((in_doubt && !one->being_born) ||
 			       (row->state == VC_STATE_BEING_FREED && !one->dying))) {
 			live_say(where, "in doubt without a call under way", row);
 			wrong++;
 		}
 	}
+	return wrong;
+}
+
+/*
+ * Every row is a must or a may, and every must is a row. `states`: also what rows say of calls
+ * under way (their state is that of the time of reading, so for dead programs only).
+ */
+static unsigned int compare(struct proof *proof, const char *where, const struct live *live,
+			    bool states)
+{
+	unsigned int wrong = compare_rows(proof, where, live, false, states);
+
+	wrong += compare_rows(proof, where, live, true, states);
 	for (size_t i = 0; i < proof->count; i++) {
 		struct expected *one = &proof->expected[i];
 
