@@ -29,6 +29,7 @@ VC_OLD_LIBC(pthread_attr_setstacksize);
 #define MILLISECOND 1000000l
 #define IDLE (200 * MILLISECOND)     /* between looks at what needs growth */
 #define BUSY (5 * MILLISECOND)       /* while the recording grows */
+#define READY_WAIT (1000 * MILLISECOND) /* microseconds, but on a machine that is overloaded */
 #define EXIT_WAIT (2000 * MILLISECOND)
 #define FAILURE_WINDOW UINT64_C(60000000000)
 #define STACK_BYTES (256u << 10)
@@ -199,11 +200,15 @@ static void *agent_main(void *argument)
 	(void)argument;
 	vc_enter(); /* this thread is inside the recorder for good: it is never recorded */
 	vc_syscall(SYS_prctl, PR_SET_NAME, (long)"vramcore", 0, 0, 0, 0);
-	if (leave_descriptors(agent.descriptor))
-		agent.socket = reach_supervisor();
-	else
+	if (!leave_descriptors(agent.descriptor)) {
 		agent.descriptor = -1;
-	vc_store_keep(agent.descriptor);
+	} else {
+		if (agent.descriptor >= 0 && !vc_store_keep(agent.descriptor)) {
+			vc_sys_close(agent.descriptor);
+			agent.descriptor = -1;
+		}
+		agent.socket = reach_supervisor();
+	}
 	__atomic_store_n(&agent.ready, 1, __ATOMIC_RELEASE);
 	vc_sys_futex_wake(&agent.ready);
 	vc_triggers_watch_signal();
@@ -313,11 +318,13 @@ void vc_event_first_record(int descriptor)
 	if (descriptor < 0)
 		return;
 	if (agent.running) {
-		struct timespec wait = {0, 50 * MILLISECOND};
+		struct timespec wait = {READY_WAIT / 1000000000, READY_WAIT % 1000000000};
 
 		while (!__atomic_load_n(&agent.ready, __ATOMIC_ACQUIRE) &&
 		       vc_sys_futex_wait(&agent.ready, 0, &wait) != -ETIMEDOUT)
 			;
+		if (__atomic_load_n(&agent.ready, __ATOMIC_ACQUIRE))
+			vc_store_let_go();
 	}
 	vc_sys_close(descriptor);
 }

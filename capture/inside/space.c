@@ -37,8 +37,16 @@ static const uint8_t table_order[] = {
 /* Runs of records that a thread left out because another was busy making their chunk. */
 #define VC_SKIPPED 16
 
+/*
+ * A thread of the program may be refused what the agent is given: the agent is asked, once, and
+ * waited for, a bounded time. Only it asks the system again.
+ */
+enum full { FULL_NOT, FULL_AGENT_ASKED, FULL_REFUSED };
+#define VC_AGENT_WAITS 12
+#define VC_AGENT_WAIT 100000 /* nanoseconds */
+
 struct vc_table_space {
-	uint64_t full;                /* refused by system or budget: only the agent asks again */
+	uint64_t full;                /* enum full: refused by system or budget */
 	uint64_t skipped[VC_SKIPPED]; /* runs of single items left out: next above, end below; 0 */
 	uint64_t skips;               /* entries of it in use, ever */
 };
@@ -176,10 +184,22 @@ void vc_space_on_full(void (*wake)(void))
 	space.wake = wake;
 }
 
-void vc_space_keep(int descriptor)
+bool vc_space_keep(int descriptor)
 {
+	/* The agent came too late: the number may stand for something of the program's by now. */
+	if (descriptor < 0 || !is_our_file(descriptor))
+		return false;
 	space.kept = descriptor;
-	vc_thread_local.keeps = descriptor >= 0;
+	vc_thread_local.keeps = true;
+	return true;
+}
+
+void vc_space_let_go(void)
+{
+	if (space.held >= 0 && space.kept >= 0 && is_our_file(space.held)) {
+		vc_sys_close(space.held);
+		space.held = -1;
+	}
 }
 
 /* For file systems without fallocate. */
@@ -351,6 +371,38 @@ static char *chunk_make(enum vc_recording_table table, const struct vc_place *pl
 
 enum chunk_result { CHUNK_READY, CHUNK_BUSY, CHUNK_NONE };
 
+/* Counted once until growth succeeds. */
+static enum chunk_result refused(struct vc_table_space *t)
+{
+	bool ask = space.wake && !vc_thread_local.keeps;
+	uint64_t before = __atomic_exchange_n(&t->full, ask ? FULL_AGENT_ASKED : FULL_REFUSED,
+					      __ATOMIC_RELAXED);
+
+	if (ask)
+		space.wake();
+	else if (before != FULL_REFUSED)
+		vc_store_count(VC_COUNTER_GROWTH_FAILED);
+	return CHUNK_NONE;
+}
+
+/* Whether the agent makes the chunk that this thread could not. */
+static bool agent_grows(enum vc_recording_table table, uint64_t chunk)
+{
+	static uint32_t never;
+	const struct timespec wait = {0, VC_AGENT_WAIT};
+	uint64_t *full = &space.table[table].full, asked = FULL_AGENT_ASKED;
+	const char *address;
+
+	for (int i = 0; i < VC_AGENT_WAITS && vc_get(full) == FULL_AGENT_ASKED; i++)
+		vc_sys_futex_wait(&never, 0, &wait);
+	address = chunk_address(table, chunk);
+	if (address && address != VC_CHUNK_BUSY)
+		return true;
+	if (vc_swap_if(full, &asked, FULL_REFUSED))
+		vc_store_count(VC_COUNTER_GROWTH_FAILED);
+	return false;
+}
+
 static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chunk, bool again)
 {
 	struct vc_table_space *t = &space.table[table];
@@ -372,14 +424,10 @@ static enum chunk_result chunk_grow(enum vc_recording_table table, uint64_t chun
 	place = vc_space_chunk(table, chunk);
 	address = chunk_make(table, &place);
 	__atomic_store_n(&vc_space_map.chunk[table][chunk], address, __ATOMIC_RELEASE);
-	/* Counted once until it succeeds: the agent asks again and again. */
-	if (!__atomic_exchange_n(&t->full, !address, __ATOMIC_RELAXED) && !address) {
-		vc_store_count(VC_COUNTER_GROWTH_FAILED);
-		if (space.wake)
-			space.wake();
-	}
-	if (!address)
-		result = CHUNK_NONE;
+	if (address)
+		vc_put(&t->full, FULL_NOT);
+	else
+		result = refused(t);
 out:
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
 	return result;
@@ -457,7 +505,7 @@ static bool append_grow(enum vc_recording_table table, uint64_t old_word, uint64
 		if (!moment_passes(table, next)) {
 			enum chunk_result result = chunk_grow(table, next, false);
 
-			if (result == CHUNK_NONE)
+			if (result == CHUNK_NONE && !agent_grows(table, next))
 				return false;
 			if (result == CHUNK_BUSY)
 				continue;

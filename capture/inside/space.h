@@ -27,7 +27,8 @@ int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 const char *vc_space_path(void);
 /** See vc_store_open and vc_store_keep. */
 int vc_space_open(void);
-void vc_space_keep(int descriptor);
+bool vc_space_keep(int descriptor);
+void vc_space_let_go(void);
 void vc_space_on_full(void (*wake)(void));
 /** Largest size of the file. */
 uint64_t vc_space_budget(void);

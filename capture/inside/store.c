@@ -69,9 +69,14 @@ int vc_store_open(void)
 	return vc_space_open();
 }
 
-void vc_store_keep(int descriptor)
+bool vc_store_keep(int descriptor)
 {
-	vc_space_keep(descriptor);
+	return vc_space_keep(descriptor);
+}
+
+void vc_store_let_go(void)
+{
+	vc_space_let_go();
 }
 
 void vc_store_on_full(void (*wake)(void))

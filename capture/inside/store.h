@@ -35,7 +35,7 @@ struct vc_store_options {
  * Creates the recording (root, first chunks; at most 1 MiB) and publishes the anchor. On failure
  * nothing is recorded and the process goes on. A descriptor of the file is given to the caller, who
  * closes it (NULL: none wanted). The store opens a file anew to grow it; for a memfd, which has no
- * name, it holds a descriptor with a high number. Called once a process (and once in each forked
+ * name, it holds a descriptor with a high number until vc_store_let_go. Called once a process (and once in each forked
  * child, after vc_store_forget), by one thread. CTX: first hook of a process.
  */
 int vc_store_start(const struct vc_store_options *options, int *ret_descriptor);
@@ -51,8 +51,11 @@ int vc_store_open(void);
 /**
  * This thread has a descriptor table of its own, and in it this descriptor of the recording (-1:
  * none): it is used for growth on this thread, whatever becomes of the name and of the rights.
+ * False: it is none of the recording.
  */
-void vc_store_keep(int descriptor);
+bool vc_store_keep(int descriptor);
+/** The agent has its descriptor: a memfd is held by it alone from now on. CTX: another thread. */
+void vc_store_let_go(void);
 /** `wake` is called, in any context, when a table could not grow on the thread that needed it. */
 void vc_store_on_full(void (*wake)(void));
 /** Whether so much may be taken of the program's address space; see budget.h. */
