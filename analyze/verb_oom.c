@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vramcore oom: the allocation that failed, and what was live then. */
 #include "analyze/report.h"
+#include "analyze/verb_oom_message.h"
 #include "analyze/views/oom.h"
 
 struct report {
@@ -214,6 +215,8 @@ int vc_verb_oom(const struct vc_command *command, struct vc_emit *emit, struct v
 
 	if (status)
 		return status;
+	if (vc_option_given(command, VC_OPTION_MESSAGE))
+		return vc_oom_message_report(command->operands[0], report.most, emit, problem);
 	vc_wanted_small(&wanted);
 	vc_session_wants_account(&wanted);
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
