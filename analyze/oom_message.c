@@ -63,14 +63,14 @@ struct stream {
 	uint64_t start, start_end, quiet;
 	struct vc_oom_message message;
 	struct vc_oom_message *first, *recent;
-	uint64_t messages, order;
+	uint64_t messages;
 };
 
 struct vc_oom_reader {
 	struct stream *streams[STREAMS_MAX];
 	unsigned stream_count;
 	struct stream *newest, *last; /* last: where the last message was */
-	uint64_t lines, clock, orders;
+	uint64_t lines, clock;
 	bool merged, failed, continues;
 	enum { PLAIN, ESCAPE, CONTROL_SEQUENCE, COMMAND, COMMAND_ESCAPE } escape;
 	uint64_t bytes, messages;
@@ -186,7 +186,6 @@ static void close_message(struct vc_oom_reader *reader, struct stream *stream)
 	}
 	stream->messages++;
 	if (!stream->first) {
-		stream->order = reader->orders++;
 		keep(reader, &stream->first, message);
 	} else if (weight(message) > weight(stream->first)) {
 		*stream->first = *message;
@@ -198,6 +197,20 @@ static void close_message(struct vc_oom_reader *reader, struct stream *stream)
 }
 
 /* ---- what clauses say ---- */
+
+/** The number that follows one of the words with which devices are named: "GPU_0_bfc", "CUDA0". */
+static void take_device(struct vc_oom_message *message, const char *name)
+{
+	static const char *const words[] = {"GPU_", "device:GPU:", "CUDA", "ROCm"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words) && message->device < 0; i++) {
+		const char *at = strstr(name, words[i]);
+
+		at = at ? at + strlen(words[i]) : NULL;
+		if (at && *at >= '0' && *at <= '9')
+			message->device = (int64_t)(strtoul(at, NULL, 10) & 1023);
+	}
+}
 
 static void take_word(struct vc_oom_message *message, uint8_t target,
 		      const struct vc_oom_value *value)
@@ -217,6 +230,8 @@ static void take_word(struct vc_oom_message *message, uint8_t target,
 		vc_oom_copy(message->call, sizeof(message->call), from, length);
 	else if (target == VC_OOM_TO_BUFFER_FILE)
 		vc_oom_copy(message->buffer.file, sizeof(message->buffer.file), from, length);
+	take_device(message, target == VC_OOM_TO_ALLOCATOR ? message->allocator :
+			     target == VC_OOM_TO_WHERE ? message->where : "");
 }
 
 static void take_value(struct stream *stream, uint8_t target, const struct vc_oom_value *value)
@@ -673,11 +688,11 @@ int vc_oom_reader_feed(struct vc_oom_reader *reader, const void *bytes, size_t l
 	return reader->failed ? VC_E_NO_MEMORY : 0;
 }
 
-static int by_order(const void *a, const void *b)
+static int by_line(const void *a, const void *b)
 {
 	const struct stream *const *one = a, *const *other = b;
-	uint64_t x = (*one)->first ? (*one)->order : UINT64_MAX;
-	uint64_t y = (*other)->first ? (*other)->order : UINT64_MAX;
+	uint64_t x = (*one)->first ? (*one)->first->line : UINT64_MAX;
+	uint64_t y = (*other)->first ? (*other)->first->line : UINT64_MAX;
 
 	return x < y ? -1 : x > y;
 }
@@ -693,7 +708,7 @@ int vc_oom_reader_finish(struct vc_oom_reader *reader, struct vc_oom_log *ret)
 	if (reader->failed)
 		return VC_E_NO_MEMORY;
 	if (reader->stream_count)
-		qsort(reader->streams, reader->stream_count, sizeof(*reader->streams), by_order);
+		qsort(reader->streams, reader->stream_count, sizeof(*reader->streams), by_line);
 	for (unsigned i = 0; i < reader->stream_count; i++) {
 		const struct stream *stream = reader->streams[i];
 

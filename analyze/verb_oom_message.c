@@ -260,22 +260,53 @@ static void emit_ledger(struct report *report, const struct shown *shown)
 	vc_emit_table_end(report->emit);
 }
 
+/** A sentence over as many lines as the width asks for, those after the first set in. */
+static void emit_wrapped(struct vc_emit *emit, const char *sentence, bool warning)
+{
+	struct vc_text line = {0};
+	unsigned width = emit->width ? emit->width : UINT32_MAX;
+
+	while (*sentence) {
+		size_t word = strcspn(sentence + (*sentence == ' '), " ") + (*sentence == ' ');
+
+		if (line.length && line.length + word > width) {
+			(warning ? vc_emit_warning : vc_emit_line)(emit, "%s", vc_text_get(&line));
+			vc_text_clear(&line);
+			vc_text_add(&line, "   ");
+		}
+		vc_text_bytes_raw(&line, sentence, word);
+		sentence += word;
+	}
+	(warning ? vc_emit_warning : vc_emit_line)(emit, "%s", vc_text_get(&line));
+	vc_text_deinit(&line);
+}
+
+static void emit_parts(struct vc_emit *emit, bool warning, const char *before, const char *text)
+{
+	struct vc_text line = {0};
+
+	vc_text_add(&line, "%s: %s", before, text);
+	emit_wrapped(emit, vc_text_get(&line), warning);
+	vc_text_deinit(&line);
+}
+
 static void emit_findings(struct report *report, const struct shown *shown)
 {
 	const struct vc_oom_reading *reading = &shown->reading;
 	struct vc_text text = {0};
 
-	for (unsigned i = 0; i < reading->finding_count; i++)
-		vc_emit_line(report->emit, "  %s: %s", vc_oom_kinds[reading->findings[i].kind].key,
-			     reading->findings[i].text);
+	for (unsigned i = 0; i < reading->finding_count; i++) {
+		vc_text_add(&text, "  %s", vc_oom_kinds[reading->findings[i].kind].key);
+		emit_parts(report->emit, false, vc_text_get(&text), reading->findings[i].text);
+		vc_text_clear(&text);
+	}
 	if (is_warning(shown->message))
 		vc_emit_line(report->emit, "  a warning: the program may have gone on with less");
 	for (unsigned i = 0; i < reading->contradiction_count; i++)
-		vc_emit_warning(report->emit, "  contradicts itself: %s",
-				reading->contradictions[i]);
+		emit_parts(report->emit, true, "  contradicts itself", reading->contradictions[i]);
 	for (unsigned i = 0; i < reading->untold_count; i++)
 		vc_text_add(&text, "%s%s", i ? "; " : "", reading->untold[i]);
-	vc_emit_line(report->emit, "not told: %s", vc_text_get(&text));
+	emit_parts(report->emit, false, "not told", vc_text_get(&text));
 	vc_text_deinit(&text);
 }
 
@@ -517,6 +548,8 @@ static int emit_report(struct report *report, const char *path, uint64_t most,
 	emit_ledger(report, shown);
 	emit_findings(report, shown);
 	emit_list(report, most);
+	vc_emit_number(emit, "more_messages", most && most < report->count ?
+		       report->count - most : 0);
 	emit_counts(report);
 	status = emit_evidence(report);
 	error = vc_emit_finish(emit);
