@@ -71,7 +71,7 @@ struct vc_oom_reader {
 	unsigned stream_count;
 	struct stream *newest, *last; /* last: where the last message was */
 	uint64_t lines, clock;
-	bool merged, failed, continues;
+	bool merged, failed, continues, returned;
 	enum { PLAIN, ESCAPE, CONTROL_SEQUENCE, COMMAND, COMMAND_ESCAPE } escape;
 	uint64_t bytes, messages;
 	size_t line_length;
@@ -327,7 +327,7 @@ static bool agree(const struct vc_oom_size *a, const struct vc_oom_size *b)
 
 /** True when a beginning belongs to the message that is open: the row is taken into it. */
 static bool joins(struct stream *stream, const struct row *row, const struct vc_oom_match *match,
-		  uint64_t start, uint64_t line)
+		  size_t at, uint64_t start, uint64_t line)
 {
 	struct vc_oom_message *message = &stream->message;
 	enum vc_oom_group group = vc_oom_wordings[message->wording].group;
@@ -339,8 +339,10 @@ static bool joins(struct stream *stream, const struct row *row, const struct vc_
 		return true; /* says less than what is there */
 	if (bare)
 		return row->wording != (int)message->wording && stream->quiet <= 1;
-	if (start < stream->start_end) {
-		message->wording = (enum vc_oom_wording)row->wording;
+	if (start < stream->start_end) { /* the same words, with more after them */
+		if (vc_oom_wordings[row->wording].group != group)
+			message->wording = (enum vc_oom_wording)row->wording;
+		stream->start_end = start + match->end - at;
 		take_values(stream, row, match);
 		return true;
 	}
@@ -365,15 +367,15 @@ static bool joins(struct stream *stream, const struct row *row, const struct vc_
 }
 
 static void begin(struct vc_oom_reader *reader, struct stream *stream, const struct row *row,
-		  const struct vc_oom_match *match, uint64_t start, uint64_t end)
+		  const struct vc_oom_match *match, size_t at, uint64_t start)
 {
-	if (joins(stream, row, match, start, reader->lines + 1))
+	if (joins(stream, row, match, at, start, reader->lines + 1))
 		return;
 	close_message(reader, stream);
 	stream->open = true;
 	stream->ended = false;
 	stream->start = start;
-	stream->start_end = end;
+	stream->start_end = start + match->end - at;
 	stream->message = (struct vc_oom_message){
 		.wording = (enum vc_oom_wording)row->wording, .device = -1,
 		.rank = stream->prefix.rank, .line = reader->lines + 1, .times = 1,
@@ -451,7 +453,7 @@ static void scan(struct vc_oom_reader *reader, struct stream *stream, size_t len
 		row = fit(reader, stream, length, at, fresh, false, &match);
 		if (row == ROWS_MAX)
 			continue;
-		begin(reader, stream, &rows[row], &match, base + at, base + match.end);
+		begin(reader, stream, &rows[row], &match, at, base + at);
 		if (rows[row].targets[0] != VC_OOM_TO_NOTHING)
 			at = match.end - 1;
 	}
@@ -674,11 +676,13 @@ int vc_oom_reader_feed(struct vc_oom_reader *reader, const void *bytes, size_t l
 
 		if (byte == '\n' || byte == '\r') {
 			reader->escape = PLAIN; /* one that was cut ends here */
-			if (byte == '\n' || reader->line_length)
+			if (reader->line_length || (byte == '\n' && !reader->returned))
 				flush_line(reader, true);
 			reader->lines += byte == '\n';
+			reader->returned = byte == '\r';
 			continue;
 		}
+		reader->returned = false;
 		if (eat_escape(reader, byte) || (byte < 0x20 && byte != '\t') || byte == 0x7f)
 			continue;
 		reader->line[reader->line_length++] = (char)byte;

@@ -2,12 +2,13 @@
 /*
  * Out-of-memory messages in any text: what they say, and nothing that they do not say.
  *
- * A reader is fed the bytes of a log as they come. Terminal escapes, NULs (UTF-16) and what loggers and
- * launchers put before a line are taken off; lines of different ranks, where their prefix tells them
- * apart, are read as texts of their own, so messages that interleave or wrap are still whole. The
- * wordings are in oom_message.def. Memory is bounded whatever the input: 256 prefixes, one message at
- * a time for each, of which the first and the file's last are kept and the rest counted. Lines longer
- * than 16 KiB are read in pieces. Not thread safe; all strings may hold any byte but NUL.
+ * A reader is fed the bytes of a log as they come. Terminal escapes, NULs (UTF-16) and what
+ * loggers and launchers put before a line are taken off; lines of different ranks, where their
+ * prefix tells them apart, are read as texts of their own, so messages that interleave or wrap
+ * are still whole. The wordings are in oom_message.def. Memory is bounded whatever the input: 256
+ * prefixes, one message at a time for each, of which the first and the last are kept and the rest
+ * counted. Lines longer than 16 KiB are read in pieces. Not thread safe; all strings may hold any
+ * byte but NUL.
  */
 #ifndef VC_ANALYZE_OOM_MESSAGE_H
 #define VC_ANALYZE_OOM_MESSAGE_H
@@ -37,8 +38,8 @@ enum vc_oom_wording {
 /** Where else a conversion of a pattern goes. */
 enum vc_oom_target {
 	VC_OOM_TO_NOTHING = VC_OOM_QUANTITIES,
-	VC_OOM_TO_DEVICE, VC_OOM_TO_PROCESS, VC_OOM_TO_PROCESS_SIZE, VC_OOM_TO_BEYOND, VC_OOM_TO_END,
-	VC_OOM_TO_ALLOCATOR, VC_OOM_TO_TYPE, VC_OOM_TO_WHERE, VC_OOM_TO_SHAPE, VC_OOM_TO_CALL,
+	VC_OOM_TO_DEVICE, VC_OOM_TO_PROCESS, VC_OOM_TO_PROCESS_SIZE, VC_OOM_TO_BEYOND,
+	VC_OOM_TO_END, VC_OOM_TO_ALLOCATOR, VC_OOM_TO_TYPE, VC_OOM_TO_WHERE, VC_OOM_TO_SHAPE, VC_OOM_TO_CALL,
 	VC_OOM_TO_BUFFER_FILE, VC_OOM_TO_BUFFER_LINE, VC_OOM_TO_NO_FAILURE, VC_OOM_TO_HOST_SIZE,
 	VC_OOM_TO_POOL_LIMIT,
 };
@@ -83,7 +84,7 @@ struct vc_oom_message {
 	bool pinning;                    /* the traceback passes through pin_memory */
 	struct vc_oom_place user;        /* last frame of the traceback that is not a library's */
 	struct vc_oom_place innermost;   /* last frame */
-	struct vc_oom_place buffer;      /* where the largest buffer of a compiled program is made */
+	struct vc_oom_place buffer;      /* where a compiled program's largest buffer is made */
 	uint64_t line;                   /* in the text, from 1 */
 	uint64_t times;                  /* how often it stands there, word for word */
 	char text[768];                  /* its beginning, white space folded */
