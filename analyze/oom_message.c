@@ -77,7 +77,8 @@ struct vc_oom_reader {
 	size_t line_length;
 	char line[LINE_MAX_BYTES];
 	char window[TAIL_MAX + 1 + LINE_MAX_BYTES];
-	uint8_t bucket[256][ROWS_MAX + 1]; /* rows that may begin with a character, ended by ROWS_MAX */
+	/* rows that may begin with a character, ended by ROWS_MAX: those that begin a message, clauses */
+	uint8_t begins[256][ROWS_MAX + 1], clauses[256][ROWS_MAX + 1];
 	struct vc_oom_source sources[STREAMS_MAX];
 };
 
@@ -88,12 +89,18 @@ int vc_oom_reader_create(struct vc_oom_reader **ret)
 	if (!reader)
 		return VC_E_NO_MEMORY;
 	for (unsigned first = 0; first < 256; first++) {
-		unsigned count = 0;
+		unsigned begins = 0, clauses = 0;
 
-		for (unsigned row = 0; row < ROWS; row++)
-			if (vc_oom_pattern_begins(rows[row].pattern, (unsigned char)first))
-				reader->bucket[first][count++] = (uint8_t)row;
-		reader->bucket[first][count] = ROWS_MAX;
+		for (unsigned row = 0; row < ROWS; row++) {
+			if (!vc_oom_pattern_begins(rows[row].pattern, (unsigned char)first))
+				continue;
+			if (rows[row].wording < 0)
+				reader->clauses[first][clauses++] = (uint8_t)row;
+			else
+				reader->begins[first][begins++] = (uint8_t)row;
+		}
+		reader->begins[first][begins] = ROWS_MAX;
+		reader->clauses[first][clauses] = ROWS_MAX;
 	}
 	*ret = reader;
 	return 0;
@@ -407,15 +414,14 @@ static void add_text(struct vc_oom_message *message, const char *text, size_t le
 static unsigned fit(struct vc_oom_reader *reader, const struct stream *stream, size_t length,
 		    size_t at, size_t fresh, bool clauses, struct vc_oom_match *match)
 {
-	const uint8_t *list = reader->bucket[(unsigned char)reader->window[at]];
+	unsigned char first = (unsigned char)reader->window[at];
+	const uint8_t *list = clauses ? reader->clauses[first] : reader->begins[first];
 	enum vc_oom_group group = vc_oom_wordings[stream->message.wording].group;
 
 	for (; *list != ROWS_MAX; list++) {
 		const struct row *row = &rows[*list];
 
-		if ((row->wording < 0) != clauses)
-			continue;
-		if (clauses && (!stream->open || row->group != group ||
+		if (clauses && (row->group != group ||
 				is_known(&stream->message, row->targets[0])))
 			continue;
 		if (vc_oom_pattern_match(row->pattern, reader->window, length, at, match) &&
@@ -438,13 +444,17 @@ static void scan(struct vc_oom_reader *reader, struct stream *stream, size_t len
 	uint64_t base = stream->written - stream->tail_length;
 
 	for (size_t at = 0; at < length; at++) {
+		unsigned char first = (unsigned char)reader->window[at];
 		struct vc_oom_match match;
 		unsigned row;
 
-		if (reader->bucket[(unsigned char)reader->window[at]][0] == ROWS_MAX ||
-		    inside_number(reader->window, at))
+		if (reader->begins[first][0] == ROWS_MAX &&
+		    (!stream->open || reader->clauses[first][0] == ROWS_MAX))
 			continue;
-		row = fit(reader, stream, length, at, fresh, true, &match);
+		if (inside_number(reader->window, at))
+			continue;
+		row = stream->open ? fit(reader, stream, length, at, fresh, true, &match) :
+				     ROWS_MAX;
 		if (row != ROWS_MAX) {
 			take_values(stream, &rows[row], &match);
 			at = match.end - 1;
