@@ -77,7 +77,7 @@ struct vc_oom_reader {
 	size_t line_length;
 	char line[LINE_MAX_BYTES];
 	char window[TAIL_MAX + 1 + LINE_MAX_BYTES];
-	/* rows that may begin with a character, ended by ROWS_MAX: those that begin a message, clauses */
+	/* rows that may stand at a character, ended by ROWS_MAX: they begin a message, or go on */
 	uint8_t begins[256][ROWS_MAX + 1], clauses[256][ROWS_MAX + 1];
 	struct vc_oom_source sources[STREAMS_MAX];
 };

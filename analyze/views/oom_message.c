@@ -257,7 +257,8 @@ static void check_torch(struct work *work)
 				  (uint64_t[]){size[VC_OOM_ALLOCATED].bytes,
 					       size[VC_OOM_RESERVED].bytes});
 	if (more(size[VC_OOM_PRIVATE_POOLS], size[VC_OOM_ALLOCATED]))
-		add_contradiction(work, "%s in private pools is more than all that is allocated, %s",
+		add_contradiction(work,
+				  "%s in private pools is more than all that is allocated, %s",
 				  (uint64_t[]){size[VC_OOM_PRIVATE_POOLS].bytes,
 					       size[VC_OOM_ALLOCATED].bytes});
 	if (more(work->own, size[VC_OOM_IN_USE]))
@@ -407,7 +408,8 @@ static void add_own(struct work *work)
 			 size[VC_OOM_UNALLOCATED]);
 	else if (usable(size[VC_OOM_RESERVED]) && usable(size[VC_OOM_ALLOCATED]))
 		add_row(work, "unallocated", "reserved by PyTorch, unallocated", "difference",
-			(int64_t)size[VC_OOM_RESERVED].bytes - (int64_t)size[VC_OOM_ALLOCATED].bytes);
+			(int64_t)size[VC_OOM_RESERVED].bytes -
+			(int64_t)size[VC_OOM_ALLOCATED].bytes);
 	if (usable(used) && usable(work->own))
 		add_row(work, "outside", "this process, outside of PyTorch", "difference",
 			(int64_t)used.bytes - (int64_t)work->own.bytes);
@@ -463,8 +465,9 @@ static void make_ledger(struct work *work)
 			add_row(work, "unallocated", "in regions, not in use", "difference",
 				(int64_t)size[VC_OOM_REGIONS].bytes -
 				(int64_t)size[VC_OOM_ALLOCATED].bytes);
-		end_ledger(work, size[VC_OOM_LIMIT], "limit of the pool", "room", size[VC_OOM_REGIONS].told ?
-			   "left of the pool's limit" : "not in use, or not taken from the device");
+		end_ledger(work, size[VC_OOM_LIMIT], "limit of the pool", "room",
+			   size[VC_OOM_REGIONS].told ? "left of the pool's limit" :
+			   "not in use, or not taken from the device");
 		break;
 	default:
 		break;
@@ -623,12 +626,13 @@ static void find_full(struct work *work)
 		return;
 	if (more(outside, work->own))
 		add_finding(work, VC_OOM_KIND_OUTSIDE,
-			    "of %s in use the allocator holds %s; who holds the rest is not told in "
-			    "full",
+			    "of %s in use the allocator holds %s; who holds the rest is not told "
+			    "in full",
 			    (uint64_t[]){used.bytes, work->own.bytes});
 	else
 		add_finding(work, VC_OOM_KIND_FULL,
-			    "of %s in use the allocator itself holds %s; %s is free, %s was asked for",
+			    "of %s in use the allocator itself holds %s; %s is free, %s was asked "
+			    "for",
 			    (uint64_t[]){used.bytes, work->own.bytes, size[VC_OOM_FREE].bytes,
 					 requested.bytes});
 }
@@ -656,7 +660,8 @@ static void find_kinds(struct work *work)
 	}
 	if (!work->reading->finding_count)
 		add_finding(work, VC_OOM_KIND_NOT_TOLD, requested.told ?
-			    "the text does not tell what the memory was used for, or how much was free" :
+			    "the text does not tell what the memory was used for, or how much was "
+			    "free" :
 			    "the text tells no sizes", NULL);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows from the sizes that an out-of-memory message tells: a ledger, contradictions, the kind.
+ * What follows from the sizes that an out-of-memory message tells: ledger, contradictions, kind.
  *
- * Nothing is guessed: a kind is named only where arithmetic on told sizes shows it, with the rule in
- * words; what the text cannot tell is listed. Sizes were rounded when they were written: a relation
- * holds or fails only when it does so for every value that rounds to what is told. Strings live in the
- * arena. Not thread safe per arena.
+ * Nothing is guessed: a kind is named only where arithmetic on told sizes shows it, with the rule
+ * in words; what the text cannot tell is listed. Sizes were rounded when they were written: a
+ * relation holds or fails only when it does so for every value that rounds to what is told.
+ * Strings live in the arena. Not thread safe per arena.
  */
 #ifndef VC_ANALYZE_VIEWS_OOM_MESSAGE_H
 #define VC_ANALYZE_VIEWS_OOM_MESSAGE_H
