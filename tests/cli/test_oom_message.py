@@ -97,7 +97,7 @@ class Wordings(unittest.TestCase):
     """Every wording of the file of wordings is found once, with the kind that its sizes show."""
 
     KINDS = {
-        "torch-0.4": "full", "torch-1.4": "fragmented", "torch-1.13": "fragmented", "torch-1.x-allowed": "limit",
+        "torch-1.0": "fragmented", "torch-1.4": "fragmented", "torch-1.13": "fragmented", "torch-1.x-allowed": "limit",
         "torch-2.1": "full", "torch-2.3-no-device": "fragmented", "torch-2.5-others": "other-processes",
         "torch-2.6-pools": "fragmented", "torch-2.9-allowed": "limit", "torch-hip": "unexplained",
         "torch-mps": "limit", "torch-async": "full", "torch-1eb": "nonsense", "torch-underflow": "limit",

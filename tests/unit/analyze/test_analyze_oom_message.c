@@ -120,11 +120,11 @@ static void test_torch_cached(void **state)
 		"total capacity; 4.00 GiB already allocated; 512.00 MiB free; 5.50 GiB cached)\n");
 
 	(void)state;
-	told(m, VC_OOM_RESERVED, 5 * GIB + GIB / 2);
+	told(m, VC_OOM_UNALLOCATED, 5 * GIB + GIB / 2); /* then: what is held beside the 4.00 */
 	told(m, VC_OOM_FREE, 512 * MIB);
-	kind(VC_OOM_KIND_FULL); /* 1.5 cached is less than asked for; 4.75 of 10.25 lie outside */
+	kind(VC_OOM_KIND_FRAGMENTED);
 	consistent();
-	assert_int_equal(row("residual"), 4 * GIB + 3 * GIB / 4);
+	assert_int_equal(row("residual"), 3 * GIB / 4);
 }
 
 static void test_torch_allowed_1(void **state)
@@ -266,6 +266,20 @@ static void test_torch_no_device(void **state)
 	(void)state;
 	assert_int_equal(m->device, -1);
 	kind(VC_OOM_KIND_FRAGMENTED); /* 396 >= 224 */
+	consistent();
+}
+
+static void test_torch_xpu(void **state)
+{
+	const struct vc_oom_message *m = only(
+		"torch.OutOfMemoryError: XPU out of memory. Tried to allocate 32.00 GiB. GPU 0 has a "
+		"total capacity of 12.00 GiB of which 9.00 GiB is free. Of the allocated memory 0 "
+		"bytes is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated. "
+		"Please use empty_cache to release all unoccupied cached memory.\n");
+
+	(void)state;
+	assert_int_equal(m->wording, VC_OOM_WORDING_TORCH_XPU);
+	kind(VC_OOM_KIND_TOO_LARGE);
 	consistent();
 }
 
@@ -754,6 +768,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_torch_hip, tear_down),
 		cmocka_unit_test_teardown(test_torch_no_device, tear_down),
 		cmocka_unit_test_teardown(test_torch_mps, tear_down),
+		cmocka_unit_test_teardown(test_torch_xpu, tear_down),
 		cmocka_unit_test_teardown(test_torch_async, tear_down),
 		cmocka_unit_test_teardown(test_torch_nonsense, tear_down),
 		cmocka_unit_test_teardown(test_contradictions, tear_down),
