@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -17,6 +18,7 @@
 /* One copy at a time; the agent and the exiting thread never run it together. */
 static struct {
 	int descriptor;
+	uint64_t limit;              /* of the program's files: a write past it raises a signal */
 	uint64_t written;
 	uint8_t *buffer;             /* VC_ROOT_BYTES + PIECE */
 	bool copied[VC_ROOT_CHUNKS];
@@ -63,6 +65,8 @@ static int put(const uint8_t *bytes, size_t length, uint64_t offset)
 
 		if (all_zero(bytes + at, part))
 			continue;
+		if (offset + at + part > copy.limit)
+			return -EFBIG;
 		done = vc_sys_pwrite(copy.descriptor, bytes + at, part, offset + at);
 		if (done != (long)part)
 			return done < 0 ? (int)done : -ENOSPC;
@@ -257,6 +261,16 @@ static int open_temporary(const char *folder, const struct vc_root *root, struct
 	return vc_sys_open(text->buffer, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
+static uint64_t file_limit(void)
+{
+	struct rlimit limit;
+
+	if (vc_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) < 0 ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
 int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
 {
 	const struct vc_root *root = vc_store_root();
@@ -276,6 +290,7 @@ int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
 		copy.buffer = memory;
 	}
 	copy.written = 0;
+	copy.limit = file_limit();
 	memset(copy.copied, 0, sizeof(copy.copied));
 	copy.descriptor = open_temporary(folder, root, &text);
 	if (copy.descriptor < 0)
@@ -283,6 +298,8 @@ int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
 	error = put_chunks(root);
 	if (!error)
 		error = put_root(root, row);
+	if (!error && vc_word_value(root->file_bytes) > copy.limit)
+		error = -EFBIG;
 	if (!error)
 		error = (int)vc_syscall(SYS_ftruncate, copy.descriptor,
 					(long)vc_word_value(root->file_bytes), 0, 0, 0, 0);

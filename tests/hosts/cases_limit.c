@@ -106,6 +106,13 @@ static void small_files_later(void)
 	grow();
 }
 
+/* What the exit leaves to be written is written by a thread of the program. */
+static void files_main_leaves(void)
+{
+	small_files_later();
+	pthread_exit(NULL);
+}
+
 static void no_descriptors(void)
 {
 	host_functions();
@@ -253,6 +260,7 @@ const struct host_case host_limit_cases[] = {
 	{"plain", plain},
 	{"small-space", small_space},
 	{"small-files", small_files},
+	{"files-main-leaves", files_main_leaves},
 	{"small-files-later", small_files_later},
 	{"no-descriptors", no_descriptors},
 	{"no-threads", no_threads},

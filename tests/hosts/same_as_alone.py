@@ -194,11 +194,24 @@ def both(name, **more):
     same(name, host(name, linked=True), **more)
 
 
+def no_moments(name, recordings):
+    if table(recordings[0])["moments"]:
+        failed(name, "the program's signal was taken for a trigger")
+
+
+def some_moments(name, recordings):
+    if not table(recordings[0])["moments"]:
+        failed(name, "no trigger fired")
+
+
 def signals():
     for name in ("storm", "storm-alternate", "jumps-away"):
         same(name, host(name), ways=("preload", "run") if FULL else ("preload",))
     for name in ("own-handlers", "ignores", "blocks-all", "waits-for-signal"):
         both(name)
+    # A signal is taken for a trigger only where it would have its default effect.
+    for name in ("own-handlers", "ignores"):
+        same(name + ", a trigger", host(name), {"VRAMCORE_ON_SIGNAL": "USR1"}, check=no_moments)
     same("fault-handler", host("fault-handler"), status=11)
     same("fault", host("fault"), status=-11)
     same("stack-overflow", host("stack-overflow"), status=11)
@@ -208,6 +221,9 @@ def processes():
     for name in ("state", "loader", "closes", "wait-loop", "child-handler", "main-leaves",
                  "main-leaves-alone", "daemonise"):
         both(name)
+    triggers = {"VRAMCORE_EVERY": "1s", "VRAMCORE_AT_USED": "1KiB", "VRAMCORE_AT_EXIT": "1"}
+    same("state, with triggers", host("state"), triggers, check=some_moments)
+    same("main-leaves, with triggers", host("main-leaves"), triggers, check=some_moments)
     same("pipes", host("pipes"))
     same("none-open", host("none-open"))
     same("exit-handlers", host("exit-handlers"), status=5)
@@ -254,6 +270,10 @@ def limits():
     for kibibytes in (0, 700, 3000):
         same(f"files of {kibibytes} KiB, later", host("small-files-later"),
              {"TEST_LIMIT": str(kibibytes)}, check=says("records_lost", "growth_failed"))
+    for case in ("small-files-later", "files-main-leaves"):
+        same(f"no room for snapshots, {case}", host(case),
+             {"TEST_LIMIT": "64", "VRAMCORE_AT_USED": "1KiB", "VRAMCORE_AT_EXIT": "1"},
+             ways=("preload",), check=says("snapshots_lost"))
     shell = "ulimit -f 0; " + host("plain")[0] + " plain | cat"
     same("files of 0 KiB in a shell", ["/bin/bash", "-c", shell], unjudged, recorded=False)
     same("no descriptors", host("no-descriptors"), recorded=False)
@@ -350,8 +370,114 @@ def places():
     return None
 
 
+PYTHON = """
+import ctypes, os, subprocess, sys, threading
+cuda = ctypes.CDLL("libcuda.so.1")
+context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+def work():
+    assert cuda.cuCtxSetCurrent(context) == 0
+    for i in range(200):
+        one = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(one), 1000 + i) == 0
+        assert cuda.cuMemFree_v2(one) == 0
+threads = [threading.Thread(target=work) for i in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sorted(os.listdir("/proc/self/fd")))
+print(subprocess.run(["sh", "-c", "ls /proc/self/fd; exit 3"], stdout=subprocess.PIPE).stdout)
+if os.fork() == 0:
+    print("child", cuda.cuInit(0), cuda.cuMemAlloc_v2(ctypes.byref(pointer), 5))
+    sys.stdout.flush()
+    os._exit(4)
+print(os.wait()[1], len(os.environ) - len([1 for name in os.environ
+                                           if name.startswith(("LD_PRELOAD", "VRAMCORE_", "NVTX_"))]))
+sys.exit("over")
+"""
+
+
+def strangers():
+    none = {"recorded": False}
+    same("true", ["/bin/true"], **none)
+    same("false", ["/bin/false"], status=1, **none)
+    same("ls", ["/bin/ls", "-l", "/proc/self/fd/0", "/usr"], **none)
+    same("no such file", ["/bin/cat", "/no/such/file"], status=1, **none)
+    same("pipeline", ["/bin/bash", "-c", "set -o pipefail; seq 100000 | sort -n | tail -3 | rev | "
+                      "tee >(wc -c >&2) | head -1; sleep 0.1; echo ${PIPESTATUS[*]}; exit 5"],
+         status=5, **none)
+    same("broken pipe", ["/bin/bash", "-c", "yes | head -2; echo ${PIPESTATUS[*]}"], **none)
+    same("subshells", ["/bin/bash", "-c", "for i in 1 2 3; do (exit $i) & done; wait -n; wait; "
+                       "x=$(echo a | (read y; echo $y$y)); echo $x; kill -TERM $$"],
+         status=-15, **none)
+    same("awk", ["awk", "BEGIN { while (i++ < 1000) s += i; print s; exit 7 }"], status=7, **none)
+    if shutil.which("gdb"):
+        same("gdb", ["gdb", "-nx", "-batch", "-ex", "print 6 * 7"], **none)
+    # The driver that a process pipeline uses, and a reader that waits for its end.
+    same("pipeline with the driver", ["/bin/bash", "-c", BIN + "/host_found plain | tail -3; "
+                                      "echo ${PIPESTATUS[*]}"])
+    same("python", [sys.executable, "-c", PYTHON], status=1)
+    train = [BIN + "/train", "--steps", "300"]
+    same("train", train + ["--leak", "none"], {"VRAMCORE_AT_STEP": "10,200"})
+    same("train that leaks", train + ["--leak", "cache", "--vary"], {"VRAMCORE_EVERY": "100steps"})
+    same("train, no reports", train + ["--leak", "losses", "--no-reports"])
+    same("train out of memory", train + ["--oom"], status=None)
+
+
+def readelf(*options):
+    return subprocess.run(["readelf", "-W", *options, LIBRARY], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
+
+
+def library():
+    """What the loader would make of the library; the rest is tests/capture/check_library."""
+    DONE["ran"] += 1
+    segments = [line.split() for line in readelf("-l").splitlines()]
+    flags = {words[0]: "".join(words[6:-1]) for words in segments if words and
+             words[0] in ("LOAD", "GNU_STACK", "TLS") and len(words) > 7}
+    if flags.get("GNU_STACK") != "RW":
+        failed("library", f"stack flags {flags.get('GNU_STACK')}")
+    for words in segments:
+        if words and words[0] == "LOAD" and "W" in "".join(words[6:-1]) and \
+                "E" in "".join(words[6:-1]):
+            failed("library", "a segment may be written and executed")
+    dynamic = readelf("-d")
+    for word in ("TEXTREL", "RPATH", "RUNPATH"):
+        if word in dynamic:
+            failed("library", f"it has {word}")
+    for word in ("STATIC_TLS", "NODELETE", "NOW"):
+        if word not in dynamic:
+            failed("library", f"it has no {word}")
+    if "[libc.so.6]" not in dynamic or dynamic.count("(NEEDED)") != 1:
+        failed("library", "it needs more than libc")
+
+
+def quiet():
+    counter = BIN + "/libhost_counter.so"
+    same("quiet", host("quiet"), ways=("preload",), beside=[counter])
+    same("quiet", host("quiet", linked=True), ways=("preload",), beside=[counter])
+    for linked in (False, True):
+        if not wanted("first-calls"):
+            return
+        DONE["ran"] += 1
+        counts = []
+        for way in ("alone", "preload"):
+            outcome = run(way, host("first-calls", linked), beside=[counter])
+            with open(BASE + "/counts", encoding="ascii") as file:
+                counts.append([int(number) for number in file.read().split()])
+            if outcome.status != 0:
+                failed("first-calls", outcome.out.decode())
+        process, thread = (counts[1][i] - counts[0][i] for i in (0, 1))
+        say(f"  heap calls more than alone: {process} in the first calls of the process, "
+            f"{thread} in those of a thread")
+        # The process: a thread is made. A thread: none.
+        if process > 20 or thread > 0:
+            failed("first-calls", f"{process} heap calls, {thread} in a thread")
+
+
 GROUPS = {"signals": signals, "processes": processes, "memory": memory, "limits": limits,
-          "places": places}
+          "places": places, "strangers": strangers, "quiet": quiet, "library": library}
 
 
 def main():
