@@ -19,6 +19,7 @@
 #include "capture/outside/library.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/outside.h"
+#include "capture/outside/setting_check.h"
 #include "capture/outside/supervise.h"
 #include "formats/error.h"
 
@@ -61,6 +62,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	struct run *run = state->input;
 
 	if (key >= KEY_SETTING && key < KEY_SETTING + SETTINGS) {
+		const char *option = options[key - KEY_SETTING].name;
+		const char *complaint = argument ? vc_setting_complaint(option, argument) : NULL;
+
+		if (complaint)
+			argp_error(state, "--%s takes %s, not \"%s\"", option, complaint, argument);
 		run->value[key - KEY_SETTING] = argument ? argument : "1";
 	} else if (key == KEY_PRINT_ENV) {
 		run->print_environment = true;
@@ -370,17 +376,10 @@ static int supervise(struct run *run)
 	return end_like(supervisor.program_status);
 }
 
-int vc_outside_run(int argc, char **argv)
+static int run_program(struct run *run)
 {
-	struct run *run = calloc(1, sizeof(*run));
 	const char *before = getenv("LD_PRELOAD");
-	char name[] = "vramcore run";
 
-	if (!run)
-		return 2;
-	argv[0] = name;
-	argp_err_exit_status = 64;
-	argp_parse(&description, argc, argv, ARGP_IN_ORDER, NULL, run);
 	if (vc_library_find(run->library, sizeof(run->library)) != 0) {
 		fprintf(stderr, "vramcore: libvramcore.so is not beside this program, nor in ../lib: "
 				"unpack or install both together\n");
@@ -401,4 +400,20 @@ int vc_outside_run(int argc, char **argv)
 		return 2;
 	}
 	return supervise(run);
+}
+
+int vc_outside_run(int argc, char **argv)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	char name[] = "vramcore run";
+	int status;
+
+	if (!run)
+		return 2;
+	argv[0] = name;
+	argp_err_exit_status = 64;
+	argp_parse(&description, argc, argv, ARGP_IN_ORDER, NULL, run);
+	status = run_program(run);
+	free(run);
+	return status;
 }
