@@ -252,12 +252,12 @@ void vc_after_ALLOCATE(struct vc_call *call, vc_cu_result result)
 
 void vc_before_FREE(struct vc_call *call)
 {
-	struct vc_claim claim;
+	struct vc_claims *claims = call->claims;
 
 	if (vc_call_enter(call, false) && call->address) {
 		vc_call_stack(call);
-		if (vc_store_find(call->address, call->kinds, &claim))
-			vc_claims_add(call->claims, &claim);
+		if (vc_store_claim(call->address, call->kinds, &claims->first[0]))
+			claims->count = 1;
 	}
 	vc_call_leave(call);
 }
