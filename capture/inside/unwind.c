@@ -414,23 +414,19 @@ static bool step_out(struct walk *w, struct step *s)
 }
 
 /*
- * Whether the words that led outwards from kept frame k are all unchanged. They are read in the
- * order an unwinder would, and each is trusted only after the ones before it, so this reads nothing
- * that unwinding would not. Returns -1, or the frame whose words changed.
+ * The innermost kept frame from which all words that led outwards are unchanged, -1: none. Only
+ * words from sp on are read, and those up to the end of the stack can be, whatever they hold now.
  */
-static inline int32_t first_change(const struct kept *kept, int32_t k)
+static inline int32_t unchanged(const struct kept *kept, uintptr_t sp)
 {
-	uint32_t i = kept->first_word[k + 1];
+	uint32_t words = kept->first_word[kept->count], i = 0;
+	int32_t k = (int32_t)kept->count - 1;
 
-	while (i > 0) {
-		i--;
-		if (UNLIKELY(word_at(kept->word_at[i]) != kept->word[i])) {
-			while (kept->first_word[k] > i)
-				k--;
-			return k;
-		}
-	}
-	return -1;
+	while (i < words && kept->word_at[i] >= sp && word_at(kept->word_at[i]) == kept->word[i])
+		i++;
+	while (k >= 0 && (kept->first_word[k + 1] > i || kept->sp[k] < sp))
+		k--;
+	return k;
 }
 
 /* A frame's registers, apart from the walk so that they stay in the processor's. */
@@ -521,27 +517,29 @@ static __attribute__((noinline)) bool step_slow(struct walk *w, struct position 
 	return more;
 }
 
-/* Walks from where w is until the root, a limit, or a frame of the kept stack from k on. */
+/*
+ * Walks from where w is until the root, a limit, or a frame of the kept stack from k on, all of
+ * which are unchanged.
+ */
 static void walk(struct walk *w, int32_t k)
 {
 	struct vc_unwind_state *state = w->state;
 	const struct kept *kept = &state->kept;
 	struct position p = { w->pc, w->sp, w->fp };
+	uintptr_t join = k >= 0 ? kept->sp[k] : UINTPTR_MAX;
 
 	w->joined = -1;
 	while (w->count < MAX) {
 		struct step *s = &state->steps[w->count];
 
-		if (!w->exact && reached(kept, &p, &k)) {
-			int32_t changed = first_change(kept, k);
-
-			if (changed < 0) {
+		/* Seldom before the walk is over: where the stacks part they stay apart. */
+		if (UNLIKELY(p.sp >= join) && !w->exact) {
+			if (reached(kept, &p, &k)) {
 				w->joined = k;
 				w->end = kept->end;
 				return;
 			}
-			/* All frames further in than the change lead through it. */
-			k = changed - 1;
+			join = k >= 0 ? kept->sp[k] : UINTPTR_MAX;
 		}
 		if (UNLIKELY(w->exact || !step_fast(w, &p, s))) {
 			/* A copy, or the address taken here would keep p in memory. */
@@ -671,8 +669,7 @@ int vc_unwind(struct vc_unwind_state *state, const struct vc_registers *from,
 	state->counts.captures++;
 	prepare(state);
 	start(&w, state, from);
-	walk(&w, state->kept.valid && state->kept.high == w.high ? (int32_t)state->kept.count - 1
-								  : -1);
+	walk(&w, state->kept.valid && state->kept.high == w.high ? unchanged(&state->kept, w.sp) : -1);
 	if (UNLIKELY(w.stale)) {
 		start(&w, state, from);
 		w.last_try = true;
