@@ -121,17 +121,29 @@ static const struct {
 	{"GiB", 30}, {"GB", 30}, {"G", 30}, {"TiB", 40}, {"TB", 40}, {"T", 40},
 };
 
+/** Length of a word in the text, with the line breaks in it; 0 where it is not there. */
+static size_t word_length(const struct scan *scan, const char *word)
+{
+	size_t ahead = 0;
+
+	for (const char *c = word; *c; c++) {
+		while (c != word && look(scan, ahead) == '\n')
+			ahead++;
+		if (look(scan, ahead++) != *c)
+			return 0;
+	}
+	return ahead;
+}
+
 /* All of these programs divide by 1024, whatever they call it. */
 static bool read_unit(struct scan *scan, unsigned *ret)
 {
 	while (is_blank(look(scan, 0)))
 		scan->at++;
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
-		size_t length = strlen(units[i].name);
+		size_t length = word_length(scan, units[i].name);
 
-		if (length > scan->length - scan->at ||
-		    memcmp(scan->text + scan->at, units[i].name, length) ||
-		    is_word(look(scan, length)))
+		if (!length || is_word(look(scan, length)))
 			continue;
 		scan->at += length;
 		*ret = units[i].shift;

@@ -640,6 +640,47 @@ static void test_wrapped(void **state)
 	}
 }
 
+/** The same message cut into lines of every width says the same. */
+static void test_every_width(void **state)
+{
+	static const char text[] =
+		TORCH_2 "64.00 MiB. GPU 1 has a total capacity of 80.00 GiB of which 32.50 MiB is "
+		"free. Process 123 has 12.00 MiB memory in use. Including non-PyTorch memory, this "
+		"process has 79.50 GiB memory in use. 79.75 GiB allowed; Of the allocated memory "
+		"78.00 GiB is allocated by PyTorch, with 22.00 MiB allocated in private pools "
+		"(e.g., CUDA Graphs), and 48.00 MiB is reserved by PyTorch but unallocated.";
+	static const struct {
+		enum vc_oom_quantity quantity;
+		uint64_t bytes;
+	} sizes[] = {
+		{VC_OOM_REQUESTED, 64 * MIB}, {VC_OOM_TOTAL, 80 * GIB},
+		{VC_OOM_FREE, 32 * MIB + MIB / 2}, {VC_OOM_IN_USE, 79 * GIB + GIB / 2},
+		{VC_OOM_LIMIT, 79 * GIB + 3 * GIB / 4}, {VC_OOM_ALLOCATED, 78 * GIB},
+		{VC_OOM_PRIVATE_POOLS, 22 * MIB}, {VC_OOM_UNALLOCATED, 48 * MIB},
+	};
+	char cut[2 * sizeof(text)];
+
+	(void)state;
+	for (size_t width = 12; width < sizeof(text); width++) {
+		const struct vc_oom_message *m;
+		size_t to = 0;
+
+		for (size_t i = 0; text[i]; i++) {
+			if (i && i % width == 0)
+				cut[to++] = '\n';
+			cut[to++] = text[i];
+		}
+		cut[to] = '\0';
+		m = only(cut);
+		if (found.messages != 1 || m->device != 1 || m->process_count != 1)
+			fail_msg("width %zu: %d messages, device %d, %u processes", width,
+				 (int)found.messages, (int)m->device, m->process_count);
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+			if (m->sizes[sizes[i].quantity].bytes != sizes[i].bytes)
+				fail_msg("width %zu, size %zu", width, i);
+	}
+}
+
 static void test_ranks(void **state)
 {
 	static const char text[] =
@@ -782,6 +823,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_nothing, tear_down),
 		cmocka_unit_test_teardown(test_traceback, tear_down),
 		cmocka_unit_test_teardown(test_wrapped, tear_down),
+		cmocka_unit_test_teardown(test_every_width, tear_down),
 		cmocka_unit_test_teardown(test_ranks, tear_down),
 		cmocka_unit_test_teardown(test_prefixes, tear_down),
 		cmocka_unit_test_teardown(test_repeated, tear_down),
