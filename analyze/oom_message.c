@@ -361,9 +361,13 @@ static bool joins(struct stream *stream, const struct row *row, const struct vc_
 			return false;
 		message->times += *message->shape != '\0';
 		message->wording = VC_OOM_WORDING_TF_TENSOR;
-	} else if (message->wording == VC_OOM_WORDING_BFC && row->wording == VC_OOM_WORDING_XLA &&
+	} else if ((message->wording == VC_OOM_WORDING_BFC ||
+		    message->wording == VC_OOM_WORDING_XLA) &&
+		   row->wording == VC_OOM_WORDING_XLA &&
 		   (agree(&message->sizes[VC_OOM_REQUESTED], &match->values[0].size) ||
 		    agree(&message->sizes[VC_OOM_REQUESTED_EXACT], &match->values[0].size))) {
+		/* what the runtime logs, its exception says again */
+		message->times += message->wording == VC_OOM_WORDING_XLA;
 		message->wording = VC_OOM_WORDING_XLA;
 	} else {
 		return false;

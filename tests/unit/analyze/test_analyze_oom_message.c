@@ -424,6 +424,17 @@ static void test_xla(void **state)
 		 "(3640655872B) on device ordinal 2");
 	told(m, VC_OOM_REQUESTED_EXACT, 3640655872);
 	assert_int_equal(m->device, 2);
+	m = only("W bfc_allocator.cc:501] Allocator (GPU_3_bfc) ran out of memory trying to allocate "
+		 "2.98GiB (rounded to 3199993600)requested by op\nE0518 pjrt.cc:3045] Execution of "
+		 "replica 0 failed: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+		 "3199993600 bytes.\nTraceback (most recent call last):\n  File \"/u/fit.py\", line 33, "
+		 "in f\n    g()\nXlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to "
+		 "allocate 3199993600 bytes.\n");
+	assert_int_equal(m->wording, VC_OOM_WORDING_XLA);
+	assert_int_equal(m->device, 3);
+	assert_int_equal(m->times, 2);
+	assert_int_equal(m->user.line, 33);
+	told(m, VC_OOM_REQUESTED, 3199993600);
 	m = only("Ran out of memory in memory space hbm. Used 15.70G of 15.48G hbm. Exceeded hbm "
 		 "capacity by 225.28M.\n");
 	kind(VC_OOM_KIND_TOO_LARGE);
