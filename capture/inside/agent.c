@@ -62,6 +62,19 @@ void vc_agent_wake(void)
 	vc_sys_futex_wake(&agent.wake);
 }
 
+/* Waits for a word to become 1, so long and no longer: signals may come all the time. */
+static void wait_for(uint32_t *word, uint64_t nanoseconds)
+{
+	uint64_t now = vc_store_time(), end = now + nanoseconds;
+
+	for (; !__atomic_load_n(word, __ATOMIC_ACQUIRE) && now < end; now = vc_store_time()) {
+		struct timespec left = {(time_t)((end - now) / 1000000000),
+					(long)((end - now) % 1000000000)};
+
+		vc_sys_futex_wait(word, 0, &left);
+	}
+}
+
 /* ---- start ---- */
 
 /*
@@ -318,11 +331,7 @@ void vc_event_first_record(int descriptor)
 	if (descriptor < 0)
 		return;
 	if (agent.running) {
-		struct timespec wait = {READY_WAIT / 1000000000, READY_WAIT % 1000000000};
-
-		while (!__atomic_load_n(&agent.ready, __ATOMIC_ACQUIRE) &&
-		       vc_sys_futex_wait(&agent.ready, 0, &wait) != -ETIMEDOUT)
-			;
+		wait_for(&agent.ready, READY_WAIT);
 		if (__atomic_load_n(&agent.ready, __ATOMIC_ACQUIRE))
 			vc_store_let_go();
 	}
@@ -338,13 +347,9 @@ bool vc_agent_runs(void)
 
 void vc_agent_stop(void)
 {
-	const struct timespec wait = {EXIT_WAIT / 1000000000, EXIT_WAIT % 1000000000};
-
 	__atomic_store_n(&agent.stop, 1, __ATOMIC_RELEASE);
 	vc_agent_wake();
-	while (!__atomic_load_n(&agent.ended, __ATOMIC_ACQUIRE))
-		if (vc_sys_futex_wait(&agent.ended, 0, &wait) == -ETIMEDOUT)
-			break;
+	wait_for(&agent.ended, EXIT_WAIT);
 }
 
 /* The row of the newest failure that nothing more is known of and that is young enough to matter. */

@@ -144,8 +144,8 @@ static bool is_our_file(int descriptor)
 
 /*
  * The file is opened anew for each growth, so that the host's table of descriptors stays as it is;
- * only a memfd, which has no name, is held. The agent has one in its own table. What is opened is checked: the host may have closed the
- * one or changed its root folder under the other.
+ * only a memfd, which has no name, is held, until the agent has one in its own table. What is opened
+ * is checked: the host may have closed the one or changed its root folder under the other.
  */
 static int file_open(void)
 {

@@ -35,8 +35,8 @@ struct vc_store_options {
  * Creates the recording (root, first chunks; at most 1 MiB) and publishes the anchor. On failure
  * nothing is recorded and the process goes on. A descriptor of the file is given to the caller, who
  * closes it (NULL: none wanted). The store opens a file anew to grow it; for a memfd, which has no
- * name, it holds a descriptor with a high number until vc_store_let_go. Called once a process (and once in each forked
- * child, after vc_store_forget), by one thread. CTX: first hook of a process.
+ * name, it holds a descriptor with a high number until vc_store_let_go. Called once a process (and
+ * once in each forked child, after vc_store_forget), by one thread. CTX: first hook of a process.
  */
 int vc_store_start(const struct vc_store_options *options, int *ret_descriptor);
 /**

@@ -126,7 +126,8 @@ static void no_descriptors(void)
 
 static void install(const struct sock_filter *filter, size_t count, unsigned int flags)
 {
-	struct sock_fprog program = {(unsigned short)count, (struct sock_filter *)(uintptr_t)filter};
+	struct sock_fprog program = {(unsigned short)count,
+				     (struct sock_filter *)(uintptr_t)filter};
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	printf("filter %ld\n",

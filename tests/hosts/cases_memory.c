@@ -104,7 +104,7 @@ static void first_on_small_stack(void)
 
 /* ---- threads that change hands ---- */
 
-/* Locked memory cannot be emptied by advice: blocks of ended threads are used again all the same. */
+/* Locked memory cannot be emptied by advice: blocks of ended threads are used again anyway. */
 static void locked(void)
 {
 	begin_primary();

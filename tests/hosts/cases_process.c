@@ -245,6 +245,44 @@ static void main_leaves(void)
 	pthread_exit(NULL);
 }
 
+static void *begins(void *argument)
+{
+	host_begin();
+	return last_thread(argument);
+}
+
+/* The recording is begun by a thread that the main one does not wait for. */
+static void main_leaves_first(void)
+{
+	pthread_t thread;
+
+	atexit(at_end);
+	host_functions();
+	pthread_create(&thread, NULL, begins, NULL);
+	pthread_detach(thread);
+	pthread_exit(NULL);
+}
+
+static void *only_begins(void *argument)
+{
+	host_begin();
+	return argument;
+}
+
+/* The main thread stays, and ends the process, whichever thread began. */
+static void thread_begins(void)
+{
+	pthread_t thread;
+
+	atexit(at_end);
+	host_functions();
+	pthread_create(&thread, NULL, only_begins, NULL);
+	pthread_join(thread, NULL);
+	usleep(100000);
+	host_state("begun");
+	exit(3);
+}
+
 static void main_leaves_alone(void)
 {
 	atexit(at_end);
@@ -358,6 +396,8 @@ const struct host_case host_process_cases[] = {
 	{"daemonise", daemonise},
 	{"main-leaves", main_leaves},
 	{"main-leaves-alone", main_leaves_alone},
+	{"main-leaves-first", main_leaves_first},
+	{"thread-begins", thread_begins},
 	{"exit-handlers", exit_handlers},
 	{"exit-amid", exit_amid},
 	{"quick-exit-amid", quick_exit_amid},

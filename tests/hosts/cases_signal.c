@@ -138,13 +138,13 @@ static __attribute__((noinline)) int deeper(int depth)
 }
 
 /* After a jump out of a hook the next calls are recorded as ever, with their stacks. */
-static void jumps_away(void)
+static void jump_on(int flags)
 {
 	uint64_t skipped, seen;
 
 	host_begin();
 	host_churn(10);
-	handle(SIGALRM, jump_away, SA_RESTART);
+	handle(SIGALRM, jump_away, SA_RESTART | flags);
 	sigsetjmp(back, 1);
 	if (jumps < (host_long() ? 1000 : 100)) {
 		timer_every(301);
@@ -161,6 +161,42 @@ static void jumps_away(void)
 	HOST_EXPECT(jumps >= 50);
 	HOST_EXPECT(host_counter(VC_COUNTER_ALLOCATIONS_SEEN) == seen + 160);
 	HOST_EXPECT(host_counter(VC_COUNTER_STACKS_SKIPPED) == skipped);
+}
+
+static void jumps_away(void)
+{
+	jump_on(0);
+}
+
+static void jumps_alternate(void)
+{
+	stack_t stack = {.ss_sp = alternate, .ss_size = sizeof(alternate)};
+
+	sigaltstack(&stack, NULL);
+	jump_on(SA_ONSTACK);
+}
+
+/* A storm of signals from before the first call on, through the end of the process. */
+static volatile int storms;
+
+static void nothing(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	(void)context;
+	storms++;
+}
+
+static void storm_through(void)
+{
+	handle(SIGALRM, nothing, 0);
+	timer_every(50);
+	host_functions();
+	if (cu.cuInit(0))
+		printf("no driver\n");
+	host_begin();
+	printf("churn %d\n", host_churn(20000));
+	fflush(stdout);
 }
 
 /* ---- dispositions of the program's own ---- */
@@ -292,6 +328,8 @@ const struct host_case host_signal_cases[] = {
 	{"storm", storm},
 	{"storm-alternate", storm_alternate},
 	{"jumps-away", jumps_away},
+	{"jumps-alternate", jumps_alternate},
+	{"storm-through", storm_through},
 	{"own-handlers", own_handlers},
 	{"ignores", ignores},
 	{"blocks-all", blocks_all},

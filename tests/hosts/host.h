@@ -3,7 +3,7 @@
  * Programs that are run with and without the recorder: whatever they print must be the same.
  *
  * A case prints what it sees of itself and of the driver to standard output. What only holds under
- * the recorder (stacks kept, counters) is checked with HOST_EXPECT, which prints only when it fails.
+ * the recorder (stacks, counters) is checked with HOST_EXPECT, which prints only when it fails.
  */
 #ifndef TEST_HOSTS_HOST_H
 #define TEST_HOSTS_HOST_H

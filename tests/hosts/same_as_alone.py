@@ -164,8 +164,8 @@ def totals(tables):
 
 def says(*more, before=0, lossless=False, whole=True, most_lost=None):
     """
-    A check: totals of the limit cases (30,000 blocks of 512 bytes, all freed, then 1,000 kept; after
-    `before` others) and what the evidence has to say.
+    A check: totals of the limit cases (30,000 blocks of 512 bytes, all freed, then 1,000 kept;
+    after `before` others) and what the evidence has to say.
     """
     def check(name, recordings):
         tables = table(recordings[0])
@@ -205,7 +205,7 @@ def some_moments(name, recordings):
 
 
 def signals():
-    for name in ("storm", "storm-alternate", "jumps-away"):
+    for name in ("storm", "storm-alternate", "jumps-away", "jumps-alternate", "storm-through"):
         same(name, host(name), ways=("preload", "run") if FULL else ("preload",))
     for name in ("own-handlers", "ignores", "blocks-all", "waits-for-signal"):
         both(name)
@@ -219,7 +219,7 @@ def signals():
 
 def processes():
     for name in ("state", "loader", "closes", "wait-loop", "child-handler", "main-leaves",
-                 "main-leaves-alone", "daemonise"):
+                 "main-leaves-alone", "main-leaves-first", "daemonise"):
         both(name)
     triggers = {"VRAMCORE_EVERY": "1s", "VRAMCORE_AT_USED": "1KiB", "VRAMCORE_AT_EXIT": "1"}
     same("state, with triggers", host("state"), triggers, check=some_moments)
@@ -228,6 +228,7 @@ def processes():
     same("none-open", host("none-open"))
     same("exit-handlers", host("exit-handlers"), status=5)
     same("exit-handlers", host("exit-handlers", linked=True), status=5)
+    both("thread-begins", status=3)
     same("exit-amid", host("exit-amid"), status=6)
     same("quick-exit-amid", host("quick-exit-amid"), status=7)
     same("other-thread-exits", host("other-thread-exits"), status=8)
@@ -360,8 +361,8 @@ def places():
     on_mount("64 MiB, nearly full", nearly, lost, "/mnt")
     on_mount("64 MiB, full", full, None, "/mnt")
     on_mount("64 MiB, filled meanwhile",
-             tmpfs.format("64m") + "; (sleep 0.05; head -c 100m /dev/zero >/mnt/fill) 2>/dev/null & :",
-             says(), "/mnt")
+             tmpfs.format("64m") + "; (sleep 0.05; head -c 100m /dev/zero >/mnt/fill) "
+             "2>/dev/null & :", says(), "/mnt")
     on_mount("read only", tmpfs.format("1m") + "; mount -o remount,ro /mnt", None, "/mnt")
     on_mount("few files", "mount -t tmpfs -o size=64m,nr_inodes=1 none /mnt", None, "/mnt")
     on_mount("no /dev/shm", "mount -t tmpfs none /dev/shm; umount -l /dev/shm 2>/dev/null; "
@@ -392,8 +393,8 @@ if os.fork() == 0:
     print("child", cuda.cuInit(0), cuda.cuMemAlloc_v2(ctypes.byref(pointer), 5))
     sys.stdout.flush()
     os._exit(4)
-print(os.wait()[1], len(os.environ) - len([1 for name in os.environ
-                                           if name.startswith(("LD_PRELOAD", "VRAMCORE_", "NVTX_"))]))
+ours = ("LD_PRELOAD", "VRAMCORE_", "NVTX_")
+print(os.wait()[1], len([1 for name in os.environ if not name.startswith(ours)]))
 sys.exit("over")
 """
 

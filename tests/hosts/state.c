@@ -2,8 +2,8 @@
 /*
  * All that a program can see of itself, as text without addresses.
  *
- * Left out on purpose: the thread named "vramcore", the variables LD_PRELOAD, VRAMCORE_* and NVTX_*,
- * and the C library's own two signals (32, 33), which it handles from the first thread on.
+ * Left out on purpose: threads named "vramcore", the variables LD_PRELOAD, VRAMCORE_* and NVTX_*, and
+ * the C library's own two signals (32, 33), which it handles from the first thread on.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
