@@ -33,7 +33,8 @@ def expect(found, wanted, what):
 def environment(**more):
     result = {key: value for key, value in os.environ.items()
               if not key.startswith(("VRAMCORE_", "SIMCUDA_", "LD_PRELOAD", "RANK", "SLURM_"))}
-    result.update(LD_LIBRARY_PATH=BIN + "/simcuda", SIMCUDA_DEVICES="1", SIMCUDA_MEMORY="2GiB",
+    # a command with AddressSanitizer is to run with LD_PRELOAD as others do
+    result.update(ASAN_OPTIONS="verify_asan_link_order=0", LD_LIBRARY_PATH=BIN + "/simcuda", SIMCUDA_DEVICES="1", SIMCUDA_MEMORY="2GiB",
                   SIMCUDA_CONTEXT_OVERHEAD="64MiB", VRAMCORE_DIR=os.getcwd() + "/rec")
     result.update(more)
     return {key: value for key, value in result.items() if value is not None}
