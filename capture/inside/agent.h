@@ -7,6 +7,11 @@
  * the moment into the output folder. All signals are blocked in it; it has a descriptor table of
  * its own, so that nothing of it is seen in the host's. If it cannot be made, or is frozen, the
  * program goes on all the same.
+ *
+ * A program that filters system calls for all of its threads lets through what the agent needs:
+ * futex, restart_syscall; to grow openat, fstat, fallocate, mmap, munmap, madvise, close, prlimit64,
+ * rt_sigprocmask; to write a snapshot mkdirat, pwrite64, ftruncate, linkat, unlinkat; to tell the
+ * supervisor sendmsg. Where a kernel has no fallocate for the folder it also writes with pwrite64.
  */
 #ifndef VC_CAPTURE_INSIDE_AGENT_H
 #define VC_CAPTURE_INSIDE_AGENT_H

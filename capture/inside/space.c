@@ -42,7 +42,7 @@ static const uint8_t table_order[] = {
  * waited for, a bounded time. Only it asks the system again.
  */
 enum full { FULL_NOT, FULL_AGENT_ASKED, FULL_REFUSED };
-#define VC_AGENT_WAITS 12
+#define VC_AGENT_WAITS 40
 #define VC_AGENT_WAIT 100000 /* nanoseconds */
 
 struct vc_table_space {

@@ -38,14 +38,20 @@ static void limit(int resource, rlim_t value)
 	HOST_SAY(setrlimit(resource, &both));
 }
 
-/* Many live blocks, then all of them freed: the recording has to grow. */
+/*
+ * Many live blocks, then all of them freed: the recording has to grow. With TEST_PAUSES its agent gets
+ * time to do so even where the machine is busy.
+ */
 static void grow(void)
 {
 	static vc_cu_pointer block[30000];
 	int failed = 0;
 
-	for (size_t i = 0; i < 30000; i++)
+	for (size_t i = 0; i < 30000; i++) {
+		if (i % 1000 == 0 && getenv("TEST_PAUSES"))
+			usleep(20000);
 		failed += cu.cuMemAlloc_v2(&block[i], 512) != 0;
+	}
 	for (size_t i = 0; i < 30000; i++)
 		failed += cu.cuMemFree_v2(block[i]) != 0;
 	printf("grown, %d failed\n", failed);

@@ -246,6 +246,7 @@ def memory():
     else:
         skipped("locked", "only root may lock memory")
     same("throws", [BIN + "/host_throws"], status=-6)
+    same("throws and ends", [BIN + "/host_throws", "ends"])
 
 
 def limits():
@@ -286,9 +287,10 @@ def limits():
         return skipped("rights", "only root may give them up")
     same("few processes", host("few-processes"), check=says("agent_missing"))
     # Threads of the program may not grow the recording any more; the agent still can.
-    # (It is waited for a millisecond, which a busy machine may not give it.)
-    same("nobody", host("nobody"), check=says(most_lost=15000))
-    same("other root folder", host("change-root"), check=says(most_lost=15000))
+    # (It is waited for some milliseconds, which a busy machine may not give it.)
+    pauses = {"TEST_PAUSES": "1"}
+    same("nobody", host("nobody"), pauses, check=says(most_lost=15000))
+    same("other root folder", host("change-root"), pauses, check=says(most_lost=15000))
     return None
 
 
@@ -309,8 +311,11 @@ def inside_mounts(script, command):
 KEEP = '; "$@"; status=$?; cp "$PLACE"/*.vrec "$TEST_FOLDER"/copies/ 2>/dev/null; exit $status'
 
 
-def on_mount(name, script, check=None, place=None):
-    """`plain` with its recordings on a file system made by the script."""
+def on_mount(name, script, check=None, place=None, at_exit=False):
+    """
+    `plain` with its recordings on a file system made by the script; place None: wherever recordings
+    go by themselves. at_exit: the check gets the snapshot of the end, not the recording.
+    """
     if not wanted(name):
         return
     DONE["ran"] += 1
@@ -319,8 +324,10 @@ def on_mount(name, script, check=None, place=None):
     os.mkdir(copies)
     outcomes = []
     for preload in (False, True):
-        extra = {"PLACE": place, "VRAMCORE_OUT": BASE + "/out"}
-        if preload:
+        extra = {"PLACE": place, "VRAMCORE_OUT": copies if at_exit else BASE + "/out",
+                 "VRAMCORE_AT_EXIT": "1" if at_exit else None,
+                 "TEST_PAUSES": "1" if at_exit else None}
+        if preload and place:
             extra["VRAMCORE_DIR"] = place
         line = ["env", "LD_PRELOAD=" + LIBRARY] if preload else ["env"]
         line = ["unshare", "-m", "sh", "-c", script + KEEP, "sh"] + line + host("plain")
@@ -342,6 +349,7 @@ def places():
             continue
         DONE["ran"] += 1
         outcomes = [run("alone", host("plain"), {"VRAMCORE_DIR": folder, "VRAMCORE_AT_EXIT": "1",
+                                                 "TEST_PAUSES": "1",
                                                  "VRAMCORE_OUT": BASE + "/out"},
                         beside=[LIBRARY] if way else []) for way in (0, 1)]
         if outcomes[0].visible() != outcomes[1].visible():
@@ -365,9 +373,12 @@ def places():
              "2>/dev/null & :", says(), "/mnt")
     on_mount("read only", tmpfs.format("1m") + "; mount -o remount,ro /mnt", None, "/mnt")
     on_mount("few files", "mount -t tmpfs -o size=64m,nr_inodes=1 none /mnt", None, "/mnt")
-    on_mount("no /dev/shm", "mount -t tmpfs none /dev/shm; umount -l /dev/shm 2>/dev/null; "
-             "mount --bind /dev/null /dev/shm 2>/dev/null", None, "/dev/shm")
-    on_mount("no /proc", "mount -t tmpfs none /proc", None, "/mnt")
+    few = says(most_lost=15000)
+    on_mount("64 MiB, full, at exit", full, few, "/mnt", at_exit=True)
+    on_mount("no /dev/shm", "mount -t tmpfs none /dev", few, at_exit=True)
+    on_mount("no /proc", "mount -t tmpfs none /proc; mount -t tmpfs none /mnt", says(), "/mnt")
+    on_mount("no /proc, no /dev/shm", "mount -t tmpfs none /proc; mount -t tmpfs none /dev", few,
+             at_exit=True)
     return None
 
 
