@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "analyze/demangle_rust.h"
+
 namespace
 {
 
@@ -111,7 +113,10 @@ bool expands_too_far(const char *at)
 extern "C" char *vc_demangle(const char *name)
 {
 	int status = 0;
+	char *rust = vc_demangle_rust(name);
 
+	if (rust)
+		return rust;
 	if (!name || name[0] != '_' || name[1] != 'Z' || strnlen(name, NAME_LIMIT) == NAME_LIMIT)
 		return NULL;
 	if (expands_too_far(name + 2))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * C++ names of linker symbols, by the demangler of the C++ runtime.
+ * C++ names of linker symbols, by the demangler of the C++ runtime, and those of Rust, which are
+ * told from C++ by their form.
  *
  * A name can be made to expand without limit by referring to its own parts; such names, and
  * overlong ones, are refused, so that a hostile file costs neither time nor memory. Thread safe.
