@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyze/resolver.h"
+#include "analyze/text.h"
 
 static int failed(struct vc_problem *problem, int error)
 {
@@ -15,18 +16,36 @@ static int no_memory(struct vc_problem *problem)
 	return failed(problem, VC_E_NO_MEMORY);
 }
 
+/** Where names found are kept for the next run: by the XDG rules, which want absolute paths. */
+static void find_cache(const struct vc_command *command, struct vc_text *folder)
+{
+	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+
+	if (vc_option_given(command, VC_OPTION_NO_CACHE))
+		return;
+	if (base && *base == '/')
+		vc_text_add(folder, "%s/vramcore", base);
+	else if (home && *home == '/')
+		vc_text_add(folder, "%s/.cache/vramcore", home);
+}
+
 /** Starts the search for names, with the folders of the command line. */
 static int start_names(const struct vc_command *command, struct vc_session *session)
 {
+	struct vc_text folder = {0};
 	struct vc_symbols_options options = {
 		.debug_dirs = command->options[VC_OPTION_DEBUG_DIR].values,
 		.debug_dir_count = command->options[VC_OPTION_DEBUG_DIR].count,
 		.sysroot = vc_option_value(command, VC_OPTION_SYSROOT, NULL),
+		.debuginfod = vc_option_given(command, VC_OPTION_DEBUGINFOD),
 	};
 	int error = 0;
 
+	find_cache(command, &folder);
+	options.cache_dir = vc_text_get(&folder);
 	if (!vc_option_given(command, VC_OPTION_NO_SYMBOLS))
 		error = vc_resolver_create(&options, &session->resolver);
+	vc_text_deinit(&folder);
 	return error ? error : vc_names_create(session->resolver, &session->names);
 }
 

@@ -53,7 +53,11 @@ static bool copy_options(struct vc_symbols *symbols, const struct vc_symbols_opt
 	symbols->options.debug_dir_count = options->debug_dir_count;
 	symbols->options.sysroot =
 		vc_store_text(symbols->store, options->sysroot ? options->sysroot : "");
-	return symbols->options.sysroot != NULL;
+	symbols->options.cache_dir =
+		vc_store_text(symbols->store, options->cache_dir ? options->cache_dir : "");
+	symbols->options.cache_bytes = options->cache_bytes;
+	symbols->options.debuginfod = options->debuginfod;
+	return symbols->options.sysroot && symbols->options.cache_dir;
 }
 
 int vc_symbols_create(const struct vc_symbols_options *options, struct vc_symbols **ret)
@@ -333,9 +337,53 @@ static int keep_report(struct vc_symbols *symbols, struct module *module,
 	return 0;
 }
 
-/* Sorted addresses of one module, those answered in an earlier round among them. */
-static int resolve_module(struct vc_symbols *symbols, struct module *module,
-			  struct vc_dwarf_job *job)
+/* Fills in what earlier runs found; returns whether anything is left to be found. */
+static bool answer_cached(struct module *module, const struct vc_cached *cached,
+			  struct vc_wanted *wanted, size_t count)
+{
+	bool open = false;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct vc_wanted *found;
+
+		if (wanted[i].answered)
+			continue;
+		found = vc_cache_find(cached, wanted[i].offset);
+		if (!found) {
+			open = true;
+			continue;
+		}
+		wanted[i].frames = found->frames;
+		wanted[i].count = found->count;
+		wanted[i].source = found->source;
+		wanted[i].answered = true;
+		module->report.by_source[found->source]++;
+	}
+	return open;
+}
+
+/* Nothing had to be opened: what is kept was read from complete debug information. */
+static int keep_cached_report(struct module *module)
+{
+	module->report.state = VC_MODULE_DEBUG;
+	module->report.verified = true;
+	module->report.detail = "";
+	module->resolved = true;
+	return 0;
+}
+
+/* Answers may be kept where nothing is in doubt and nothing was missing. */
+static bool may_be_kept(const struct module *module)
+{
+	const struct vc_module_report *report = &module->report;
+
+	return report->state == VC_MODULE_DEBUG && report->verified && !report->detail[0] &&
+	       module->key.build_id[0];
+}
+
+/* The files of the module are opened for those that are not answered. */
+static int resolve_open(struct vc_symbols *symbols, struct module *module,
+			struct vc_dwarf_job *job)
 {
 	struct vc_wanted *wanted = job->wanted, *open = calloc(job->count, sizeof(*open));
 	struct vc_module_files files;
@@ -364,6 +412,24 @@ static int resolve_module(struct vc_symbols *symbols, struct module *module,
 		if (!wanted[i - 1].answered)
 			wanted[i - 1] = open[--open_count];
 	free(open);
+	return error;
+}
+
+/* Sorted addresses of one module, those answered in an earlier round among them. */
+static int resolve_module(struct vc_symbols *symbols, struct module *module,
+			  struct vc_dwarf_job *job)
+{
+	struct vc_wanted *wanted = job->wanted;
+	size_t count = job->count;
+	struct vc_cached cached;
+	int error;
+
+	vc_cache_load(&symbols->options, symbols->store, module->key.build_id, &cached);
+	if (!answer_cached(module, &cached, wanted, count))
+		return keep_cached_report(module);
+	error = resolve_open(symbols, module, job);
+	if (!error && may_be_kept(module))
+		vc_cache_save(&symbols->options, module->key.build_id, &cached, wanted, count);
 	return error;
 }
 

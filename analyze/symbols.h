@@ -6,7 +6,7 @@
  * is what makes it fast: addresses are grouped by module and compilation unit, and each unit that
  * holds one is read a single time. Files are found by build-id and never taken on trust: a file
  * whose build-id differs from the recorded one is not used, and the module's report says so. The
- * network is never asked. A name is never that of the nearest symbol: what no debug information
+ * network is not asked unless `debuginfod` says so. A name is never that of the nearest symbol: what no debug information
  * and no sized symbol covers is named by its unwind entry, else by library and offset.
  *
  * Every file read here may be damaged or hostile; reading is bounded in depth, memory and work.
@@ -29,6 +29,9 @@ struct vc_symbols_options {
 	const char *const *debug_dirs; /* searched in order, before /usr/lib/debug */
 	size_t debug_dir_count;
 	const char *sysroot; /* put before module paths and /usr/lib/debug; NULL or "": none */
+	const char *cache_dir; /* absolute; keeps answers for the next run; NULL or "": none */
+	uint64_t cache_bytes;  /* largest size of that folder; 0: 256 MiB */
+	bool debuginfod;       /* ask debuginfod-find for what is found nowhere else */
 };
 
 struct vc_module_key {

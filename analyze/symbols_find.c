@@ -290,6 +290,16 @@ static int find_by_link(struct search *search)
 	return taken;
 }
 
+static int find_by_asking(struct search *search)
+{
+	char *path;
+
+	if (!search->options->debuginfod || strlen(search->build_id) < 4)
+		return 0;
+	path = vc_ask_for_debug(search->files, search->build_id);
+	return path ? try_debug(search, path, false) : 0;
+}
+
 static void open_module(struct search *search, const struct vc_module_key *key, int *error)
 {
 	struct vc_module_files *files = search->files;
@@ -346,6 +356,8 @@ int vc_module_files_find(const struct vc_symbols_options *options, const struct 
 	taken = find_by_build_id(&search);
 	if (taken == 0)
 		taken = find_by_link(&search);
+	if (taken == 0)
+		taken = find_by_asking(&search);
 	if (taken < 0)
 		error = taken;
 	else if (taken && files->state != VC_MODULE_STRIPPED)

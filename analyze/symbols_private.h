@@ -4,8 +4,9 @@
  *
  * symbols.c keeps the session and its answers, symbols_find.c opens and verifies files,
  * symbols_table.c reads symbol tables and the index of unwind entries, symbols_debug.c opens debug
- * information and symbols_dwarf.c reads it, symbols_store.c keeps texts. One module is open at a
- * time; only answers and their strings outlive it.
+ * information and symbols_dwarf.c reads it, symbols_store.c keeps texts, symbols_cache.c keeps
+ * answers for the next run, symbols_ask.c asks for debug files by build-id. One module is open at
+ * a time; only answers and their strings outlive it.
  */
 #ifndef VC_ANALYZE_SYMBOLS_PRIVATE_H
 #define VC_ANALYZE_SYMBOLS_PRIVATE_H
@@ -77,6 +78,12 @@ char *vc_path_format(const char *format, ...) __attribute__((format(printf, 1, 2
 void vc_detail_add(struct vc_module_files *files, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/**
+ * Asks debuginfod-find for the debug file of a build-id, for two seconds at most. The path it
+ * found, to be freed; NULL none, and the detail of the files says why.
+ */
+char *vc_ask_for_debug(struct vc_module_files *files, const char *build_id);
+
 /** Finds the files of a module. Returns 0, VC_E_NO_MEMORY. Close them in any case. */
 int vc_module_files_find(const struct vc_symbols_options *options, const struct vc_module_key *key,
 			 struct vc_module_files *files);
@@ -133,6 +140,22 @@ struct vc_wanted {
 	bool answered;
 	uint8_t source; /* enum vc_symbol_source */
 };
+
+/* Answers kept from earlier runs. */
+
+struct vc_cached {
+	const struct vc_wanted *answers; /* by rising offset */
+	size_t count;
+};
+
+/** What is kept for a build-id, in memory of the store; empty where nothing is, or no cache. */
+void vc_cache_load(const struct vc_symbols_options *options, struct vc_store *store,
+		   const char *build_id, struct vc_cached *ret);
+/** The answer for an offset; NULL none. */
+const struct vc_wanted *vc_cache_find(const struct vc_cached *cached, uint64_t offset);
+/** Keeps these answers, by rising offset, beside the old ones, and the folder in its bounds. */
+void vc_cache_save(const struct vc_symbols_options *options, const char *build_id,
+		   const struct vc_cached *old, const struct vc_wanted *answers, size_t count);
 
 struct vc_dwarf_job {
 	const struct vc_symbols_options *options;

@@ -138,9 +138,12 @@ class Pack(unittest.TestCase):
             device, = json.loads(run("diff", "self100.vramcore", "self10.packed.vramcore", "--json",
                                      cwd=folder)[1])["devices"]
             self.assertTrue(all("make_self" in str(row["stack"]) for row in device["rows"]))
-            plain = rows_of(run("diff", "self10.vramcore", "self100.vramcore", "--json",
+            plain = rows_of(run("diff", "self10.vramcore", "self100.vramcore", "--json", "--no-cache",
                                 cwd=folder)[1])
             self.assertNotEqual(plain, before)
+            # names of an earlier run serve too, unless they are not wanted
+            cached = rows_of(run("diff", "self10.vramcore", "self100.vramcore", "--json", cwd=folder)[1])
+            self.assertEqual(cached, before)
             left_aside = rows_of(run(*packed, "--no-symbols", cwd=folder)[1])
             self.assertNotEqual(left_aside, before)
 
