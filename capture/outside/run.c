@@ -296,8 +296,8 @@ static void last_line(const struct run *run, const struct vc_supervisor *supervi
 		processes = supervisor->count;
 	if (supervisor->count == 0 && processes == 0) {
 		fprintf(stderr,
-			"vramcore: nothing recorded: the recorder was not loaded into %s (vramcore doctor -- "
-			"%s says more)\n",
+			"vramcore: nothing recorded: the recorder was not loaded into %s (vramcore "
+			"doctor -- %s says more)\n",
 			run->program[0], run->program[0]);
 		return;
 	}

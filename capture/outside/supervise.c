@@ -64,8 +64,8 @@ int vc_supervisor_prepare(struct vc_supervisor *supervisor)
 	if (supervisor->folder_descriptor < 0 || supervisor->socket < 0)
 		return VC_E_IO;
 	/* by way of /proc, since the address of a socket has no room for long names */
-	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/" VC_SUPERVISOR_SOCKET,
-		 supervisor->folder_descriptor);
+	snprintf(address.sun_path, sizeof(address.sun_path),
+		 "/proc/self/fd/%d/" VC_SUPERVISOR_SOCKET, supervisor->folder_descriptor);
 	if (bind(supervisor->socket, (struct sockaddr *)&address, sizeof(address)) != 0)
 		return VC_E_IO;
 	snprintf(path, sizeof(path), "%s/" VC_SUPERVISOR_PROCESSES, supervisor->folder);
@@ -95,7 +95,7 @@ static void add(struct vc_supervisor *supervisor, int descriptor, const char *na
 							     summary.pid_namespace),
 				      .start_ticks = summary.start_ticks,
 				      .start_time = summary.start_time};
-	/* of one process with two recordings the older is of a program that it was before an exec */
+	/* of two recordings of one process the older is of the program before an exec */
 	for (uint32_t i = 0; i < supervisor->count; i++) {
 		struct vc_supervised *other = &supervisor->supervised[i];
 
@@ -170,8 +170,9 @@ static bool dead(const struct vc_supervised *one)
 {
 	struct vc_process process;
 
-	return one->replaced || !vc_process_read(one->pid, &process) || process.start_ticks != one->start_ticks ||
-	       process.state == 'Z' || process.state == 'X';
+	return one->replaced || !vc_process_read(one->pid, &process) ||
+	       process.start_ticks != one->start_ticks || process.state == 'Z' ||
+	       process.state == 'X';
 }
 
 /* ---- snapshots ---- */

@@ -14,7 +14,7 @@
  *   close N                            closes a descriptor
  *   work N                             pairs of allocations, to have something to convert
  *   descriptors FILE                   lists the descriptors that are open
- *   init                               only asks the driver whether it is there; one thread all the while
+ *   init                               only asks whether the driver is there, on one thread
  *   environ                            prints the environment but for what the recorder needs
  *   fork WORD... end                   a child does these, is waited for
  *   exec PROGRAM...   exit N   _exit N   raise N
@@ -68,7 +68,10 @@ static unsigned long long number(const char *text)
 	char *end;
 	unsigned long long value = strtoull(text, &end, 10);
 
-	return *end == 'K' ? value << 10 : *end == 'M' ? value << 20 : *end == 'G' ? value << 30 : value;
+	return *end == 'K' ? value << 10 :
+	       *end == 'M' ? value << 20 :
+	       *end == 'G' ? value << 30 :
+			     value;
 }
 
 __attribute__((noinline)) static bool allocate(const char *name, const char *bytes)

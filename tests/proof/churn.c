@@ -499,7 +499,8 @@ int main(void)
 
 	if (!descriptor)
 		return 64;
-	journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED, atoi(descriptor), 0);
+	journal = mmap(NULL, sizeof(*journal), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       atoi(descriptor), 0);
 	if (journal == MAP_FAILED || !test_functions_get(way ? way : "link"))
 		return 3;
 	start_devices();
@@ -515,7 +516,8 @@ int main(void)
 			return 3;
 	}
 	if (getenv("PROOF_ACTOR"))
-		__atomic_add_fetch(&journal->failures, forks_make(&journal->stop, &journal->children),
+		__atomic_add_fetch(&journal->failures,
+				   forks_make(&journal->stop, &journal->children),
 				   __ATOMIC_RELAXED);
 	else if (!journal->hold_every)
 		tell_steps();

@@ -22,7 +22,8 @@ extern char **environ;
 static char *own_program[] = {NULL, (char[]){"alloc"}, (char[]){"a"}, (char[]){"1M"},
 			      (char[]){"alloc"}, (char[]){"b"}, (char[]){"4M"}, (char[]){"free"},
 			      (char[]){"a"}, (char[]){"alloc"}, (char[]){"c"}, (char[]){"7M"},
-			      (char[]){"step"}, (char[]){"3"}, (char[]){"_exit"}, (char[]){"0"}, NULL};
+			      (char[]){"step"}, (char[]){"3"}, (char[]){"_exit"},
+			      (char[]){"0"}, NULL};
 
 /* What a child without an exec may do: the driver does not work in it. */
 static int use_driver(void)
@@ -110,8 +111,8 @@ unsigned int forks_make(const unsigned int *stop, unsigned int *count)
 		int status = 0;
 
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
-			fprintf(stderr, "child %u, sort %u: pid %d, status 0x%x\n", i, i % 9, (int)pid,
-				(unsigned int)status);
+			fprintf(stderr, "child %u, sort %u: pid %d, status 0x%x\n", i, i % 9,
+				(int)pid, (unsigned int)status);
 			wrong++;
 		}
 		__atomic_add_fetch(count, 1, __ATOMIC_RELAXED);

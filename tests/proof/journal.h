@@ -25,7 +25,7 @@ struct journal_object {
 	uint64_t size;
 	uint64_t born_before, born_after;
 	uint64_t dies_before, dies_after;
-	uint32_t born_call, dies_call; /* calls of all threads count from 1: one may end several objects */
+	uint32_t born_call, dies_call; /* counted from 1; one may end several objects */
 };
 
 struct journal_thread {

@@ -158,8 +158,9 @@ unsigned int live_compare(const char *where, const struct live *judge, const str
 		int by = i == judge->count    ? 1 :
 			 j == recorded->count ? -1 :
 			 left->kind != right->kind       ? (left->kind < right->kind ? -1 : 1) :
-			 left->address != right->address ? (left->address < right->address ? -1 : 1) :
-							   0;
+			 left->address == right->address ? 0 :
+			 left->address < right->address	 ? -1 :
+							   1;
 
 		if (by < 0)
 			live_say(where, "not recorded", left);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moments BIN held|forks|free|killed: a churning program, its recording, and what it and the driver know.
+ * moments BIN held|forks|free|killed: a churning program, its recording, its journal, and what the
+ * driver knows.
  *
  *   held    all threads wait between calls: the recording read from outside, now, equals the
  *           driver's own list.
@@ -206,8 +207,7 @@ static void explain(struct proof *proof, const char *where, const struct live *l
 						     .thread = table->thread};
 
 			if (object->address == row->address)
-				say_expected(where, k < table->first ? "  journal, skipped" : "  journal",
-					     &one);
+				say_expected(where, "  journal", &one);
 		}
 	}
 }
@@ -330,7 +330,8 @@ static void start(struct proof *proof, struct victim *victim)
 {
 	char program[] = "proof_churn", *arguments[] = {program, NULL};
 	const char *environment[] = {proof->variable, "VRAMCORE_EVERY=1steps",
-				     "VRAMCORE_MAX_FILES=0", proof->forks ? proof->actor : NULL, NULL};
+				     "VRAMCORE_MAX_FILES=0",
+				     proof->forks ? proof->actor : NULL, NULL};
 
 	victim_start(victim, proof->bin, arguments, environment);
 }
@@ -377,7 +378,8 @@ static unsigned int check_children(struct proof *proof, struct victim *victim)
 		unsigned int boot;
 		int pid;
 
-		if (sscanf(entry->d_name, "vramcore-%8x-%d-", &boot, &pid) != 2 || pid == victim->pid)
+		if (sscanf(entry->d_name, "vramcore-%8x-%d-", &boot, &pid) != 2 ||
+		    pid == victim->pid)
 			continue;
 		if (victim_recording(&child, pid) != 1 ||
 		    live_of_recording(child.recording, NULL, &recorded)) {
@@ -435,9 +437,11 @@ static void held(struct proof *proof)
 		proof->wrong += live_compare(where, &judge, &recorded);
 		if (recorded.in_doubt || recorded.being_freed || recorded.faults ||
 		    recorded.deaths_missing) {
-			fprintf(stderr, "%s: %" PRIu64 " in doubt, %" PRIu64 " being freed, %" PRIu64
-				" faults, %" PRIu64 " deaths missing\n", where, recorded.in_doubt,
-				recorded.being_freed, recorded.faults, recorded.deaths_missing);
+			fprintf(stderr,
+				"%s: %" PRIu64 " in doubt, %" PRIu64 " being freed, %" PRIu64
+				" faults, %" PRIu64 " deaths missing\n",
+				where, recorded.in_doubt, recorded.being_freed, recorded.faults,
+				recorded.deaths_missing);
 			proof->wrong++;
 		}
 		account(proof, &recorded);
@@ -459,8 +463,9 @@ static void held(struct proof *proof)
 	}
 	if (proof->forks && check_children(proof, &victim) < children / 4)
 		proof->wrong++;
-	printf("%" PRIu64 " held moments equal to the driver's list, %" PRIu64 " rows on average, %u "
-	       "calls\n", proof->compared, proof->rows_total / (proof->compared ? proof->compared : 1),
+	printf("%" PRIu64 " held moments equal to the driver's list, %" PRIu64
+	       " rows on average, %u calls\n",
+	       proof->compared, proof->rows_total / (proof->compared ? proof->compared : 1),
 	       proof->journal->calls);
 	victim_clean(&victim);
 	drop_journal(proof);
@@ -515,7 +520,8 @@ static void one_free_moment(struct proof *proof, struct victim *victim, uint32_t
 	result = live_of_recording(victim->recording, &now, &live);
 	after = read_tick(proof);
 	expect_all(proof, before, after);
-	snprintf(where, sizeof(where), "now %u, ticks %" PRIu64 " to %" PRIu64, step, before, after);
+	snprintf(where, sizeof(where), "now %u, ticks %" PRIu64 " to %" PRIu64, step, before,
+		 after);
 	if (result) {
 		fprintf(stderr, "%s: error %d\n", where, result);
 		exit(1);
@@ -545,8 +551,8 @@ static void free_running(struct proof *proof)
 		one_free_moment(proof, &victim, step, &missing);
 	end(proof, &victim);
 	if (missing * 10 > proof->compared) {
-		fprintf(stderr, "deaths are missing from %" PRIu64 " of %" PRIu64 " moments\n", missing,
-			proof->compared);
+		fprintf(stderr, "deaths are missing from %" PRIu64 " of %" PRIu64 " moments\n",
+			missing, proof->compared);
 		proof->wrong++;
 	}
 	printf("%" PRIu64 " free moments, %" PRIu64 " rows and %.2f objects of calls under way on "
@@ -650,8 +656,9 @@ static void killed(struct proof *proof)
 	srandom((unsigned int)time(NULL));
 	for (unsigned int i = 0; i < deaths && !proof->wrong; i++)
 		one_death(proof, i);
-	printf("%" PRIu64 " deaths, %" PRIu64 " rows left on average, %" PRIu64 " in doubt or being "
-	       "freed and %" PRIu64 " objects of calls under way in all\n", proof->compared,
+	printf("%" PRIu64 " deaths, %" PRIu64 " rows left on average, %" PRIu64
+	       " in doubt or being freed and %" PRIu64 " objects of calls under way in all\n",
+	       proof->compared,
 	       proof->rows_total / (proof->compared ? proof->compared : 1), proof->doubt_total,
 	       proof->may_total);
 	if (!proof->rows_total)

@@ -32,6 +32,7 @@ static void set_path(const char *name, const char *format, const char *path)
 static void run(const struct victim *victim, const char *bin, char *const arguments[],
 		const char *const environment[])
 {
+	const char *library = getenv("PROOF_BIN"); /* of another build, to see a judge fail */
 	char program[512];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -45,7 +46,7 @@ static void run(const struct victim *victim, const char *bin, char *const argume
 	for (size_t i = 0; environment && environment[i]; i++)
 		putenv((char *)(uintptr_t)environment[i]);
 	if (!getenv("PROOF_NO_RECORDER"))
-		set_path("LD_PRELOAD", "%s/libvramcore.so", getenv("PROOF_BIN") ? getenv("PROOF_BIN") : bin);
+		set_path("LD_PRELOAD", "%s/libvramcore.so", library ? library : bin);
 	snprintf(program, sizeof(program), "%s/%s", bin, arguments[0]);
 	execv(program, arguments);
 	victim_trouble(program);
