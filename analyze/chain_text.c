@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/names.h"
+#include "analyze/source_frame.h"
 #include "analyze/text.h"
 
 enum {
@@ -13,14 +14,18 @@ enum {
 	PATH_COMPONENTS_MOST = 4,
 };
 
-static const char *last_component(const char *path)
-{
-	const char *slash = strrchr(path, '/');
+/* ---- paths ---- */
 
-	return slash ? slash + 1 : path;
+static bool is_separator(char character)
+{
+	return character == '/' || character == '\\';
 }
 
-/* ---- paths ---- */
+/** "/home/..." or "C:\..." */
+static bool is_absolute(const char *file)
+{
+	return *file == '/' || (file[0] && file[1] == ':' && is_separator(file[2]));
+}
 
 void vc_path_prefix_deinit(struct vc_path_prefix *prefix)
 {
@@ -31,19 +36,20 @@ void vc_path_prefix_deinit(struct vc_path_prefix *prefix)
 void vc_path_prefix_add(struct vc_path_prefix *prefix, const struct vc_chain *chain)
 {
 	for (uint32_t i = chain->shown; i < chain->count; i++) {
-		const char *file = chain->frames[i]->file, *slash;
+		const char *file = chain->frames[i]->file;
 		size_t common = 0;
 
-		if (chain->frames[i]->owner != VC_OWNER_USER || !file || *file != '/')
+		if (chain->frames[i]->owner != VC_OWNER_USER || !file || !is_absolute(file))
 			continue;
-		slash = strrchr(file, '/');
 		if (!prefix->text) {
-			prefix->text = strndup(file, (size_t)(slash - file) + 1);
-			prefix->length = prefix->text ? (size_t)(slash - file) + 1 : 0;
+			prefix->length = (size_t)(vc_path_name(file) - file);
+			prefix->text = strndup(file, prefix->length);
+			if (!prefix->text)
+				prefix->length = 0;
 			continue;
 		}
 		for (size_t j = 0; j < prefix->length && prefix->text[j] == file[j]; j++)
-			if (file[j] == '/')
+			if (is_separator(file[j]))
 				common = j + 1;
 		prefix->length = common;
 	}
@@ -55,7 +61,7 @@ static const char *last_components(const char *path, unsigned count)
 	const char *start = path + strlen(path);
 
 	while (start > path) {
-		if (start[-1] == '/' && --count == 0)
+		if (is_separator(start[-1]) && --count == 0)
 			break;
 		start--;
 	}
@@ -131,7 +137,7 @@ static void add_function(struct vc_text *text, const char *function)
 static void add_offset(struct vc_text *text, const struct vc_frame_name *frame)
 {
 	if (*frame->module)
-		vc_text_add(text, "%s+0x%llx", last_component(frame->module),
+		vc_text_add(text, "%s+0x%llx", vc_path_name(frame->module),
 			    (unsigned long long)frame->offset);
 	else
 		vc_text_add(text, "0x%llx outside every loaded file",
@@ -143,7 +149,9 @@ void vc_frame_text(struct vc_text *text, const struct vc_frame_name *frame,
 {
 	if (frame->file && frame->line)
 		vc_text_add(text, "%s:%u  ", short_path(frame->file, prefix), frame->line);
-	if (frame->function)
+	if (frame->function && frame->verbatim)
+		vc_text_add(text, "%s", frame->function);
+	else if (frame->function)
 		add_function(text, frame->function);
 	else if (!frame->file || !frame->line)
 		add_offset(text, frame);
@@ -151,7 +159,7 @@ void vc_frame_text(struct vc_text *text, const struct vc_frame_name *frame,
 		vc_text_add(text, " (%s)", frame->library);
 	else if (frame->function && !frame->file && *frame->module &&
 		 !strchr(frame->function, '+'))
-		vc_text_add(text, " (%s)", last_component(frame->module));
+		vc_text_add(text, " (%s)", vc_path_name(frame->module));
 }
 
 static void add_caller(struct vc_text *text, const struct vc_frame_name *frame,
@@ -165,15 +173,24 @@ static void add_caller(struct vc_text *text, const struct vc_frame_name *frame,
 		return;
 	}
 	if (frame->file && frame->line && (last || !same_file))
-		vc_text_add(text, "%s:%u ", last_component(frame->file), frame->line);
-	add_function(text, frame->function);
+		vc_text_add(text, "%s:%u ", vc_path_name(frame->file), frame->line);
+	if (frame->verbatim)
+		vc_text_add(text, "%s", frame->function);
+	else
+		add_function(text, frame->function);
+}
+
+/** In a dump of PyTorch's allocator everything goes through PyTorch: it need not be said. */
+static bool is_expected(const struct vc_frame_name *frame)
+{
+	return !*frame->module && !strcmp(frame->library, "PyTorch");
 }
 
 /** The first library that the user's code went through, outermost; NULL none. */
 static const char *through_library(const struct vc_chain *chain)
 {
 	for (uint32_t i = chain->user; chain->has_user && i-- > 0;)
-		if (chain->frames[i]->owner == VC_OWNER_LIBRARY)
+		if (chain->frames[i]->owner == VC_OWNER_LIBRARY && !is_expected(chain->frames[i]))
 			return chain->frames[i]->library;
 	return NULL;
 }
@@ -209,5 +226,9 @@ void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
 		callers++;
 		add_caller(text, frame, before, callers == CALLERS_SHOWN || !user_after(chain, i));
 		before = frame;
+	}
+	if (chain->forward && chain->forward->count) {
+		vc_text_add(text, "  of forward ");
+		vc_frame_text(text, chain->forward->frames[chain->forward->shown], prefix);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens a file as a model: a snapshot, or a recording that is converted at its present moment. What
- * it is, its first bytes say.
+ * Opens a file as a model: a snapshot, a recording that is converted at its present moment, or a
+ * snapshot of PyTorch. What it is, its first bytes say.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyze/load_torch.h"
 #include "analyze/model.h"
 #ifdef VC_HAVE_CONVERT
 #include "formats/convert.h"
@@ -37,7 +38,7 @@ static int open_regular(const char *path, int *ret, struct vc_problem *problem)
 	}
 	close(descriptor);
 	return vc_problem_set(problem, VC_E_NOT_OURS, path,
-			      "give a snapshot (.vramcore) or a recording (.vrec)",
+			      "give a snapshot (.vramcore), a recording (.vrec) or a PyTorch snapshot",
 			      "not a regular file");
 }
 
@@ -67,7 +68,8 @@ static int load_recording(int descriptor, struct vc_model *model)
 #endif
 }
 
-int vc_model_open(const char *path, const struct vc_wanted_columns *wanted, struct vc_model *ret,
+int vc_model_open(const char *path, const struct vc_wanted_columns *wanted,
+		  const struct vc_limits *limits, struct vc_model *ret,
 		  struct vc_problem *problem)
 {
 	struct vc_model model = {.path = path};
@@ -79,6 +81,14 @@ int vc_model_open(const char *path, const struct vc_wanted_columns *wanted, stru
 	if (error)
 		return error;
 	length = pread(descriptor, start, sizeof(start), 0);
+	if (length > 0 && vc_torch_is(start, (size_t)length)) {
+		model.imported = true;
+		error = vc_torch_load(descriptor, path, wanted, limits, &model.tables, problem);
+		close(descriptor);
+		if (!error)
+			*ret = model;
+		return error;
+	}
 	if (length >= 16 && !memcmp(start, VC_RECORDING_MAGIC, 16))
 		error = load_recording(descriptor, &model);
 	else

@@ -14,7 +14,8 @@ void vc_wanted_table(struct vc_wanted_columns *wanted, enum vc_table_index table
 void vc_wanted_small(struct vc_wanted_columns *wanted)
 {
 	for (unsigned table = 0; table < VC_TABLES; table++)
-		if (table != VC_TABLE_allocations && table != VC_TABLE_freed)
+		if (table != VC_TABLE_allocations && table != VC_TABLE_freed &&
+		    table != VC_TABLE_trace)
 			vc_wanted_table(wanted, (enum vc_table_index)table);
 }
 

@@ -2,8 +2,8 @@
 /*
  * One opened file: its tables, what was found damaged in it, and short ways to ask.
  *
- * Filled by vc_model_open from a snapshot or a recording, told apart by content. Views take models
- * and change nothing in them. Not thread safe.
+ * Filled by vc_model_open from a snapshot, a recording or a PyTorch snapshot, told apart by content.
+ * Views take models and change nothing in them. Not thread safe.
  */
 #ifndef VC_ANALYZE_MODEL_H
 #define VC_ANALYZE_MODEL_H
@@ -19,6 +19,7 @@ struct vc_model {
 	struct vc_tables tables;
 	struct vc_faults faults;
 	bool from_recording;       /* a .vrec, converted when it was opened */
+	bool imported;             /* another program's file */
 };
 
 /** Columns to read; a table's other columns stay NULL. Small tables are always read whole. */
@@ -30,8 +31,11 @@ void vc_wanted_small(struct vc_wanted_columns *wanted);
 /** Adds all columns of a table. */
 void vc_wanted_table(struct vc_wanted_columns *wanted, enum vc_table_index table);
 
-/** Opens a file. 0, or a negative VC_E_* with *problem filled; then *ret is empty. */
-int vc_model_open(const char *path, const struct vc_wanted_columns *wanted, struct vc_model *ret,
+struct vc_limits;
+
+/** Opens a file; `limits` on imported ones, NULL: the usual. 0, or a negative VC_E_* with *problem filled; then *ret is empty. */
+int vc_model_open(const char *path, const struct vc_wanted_columns *wanted,
+		  const struct vc_limits *limits, struct vc_model *ret,
 		  struct vc_problem *problem);
 /** Fine for a model that is all zero. */
 void vc_model_close(struct vc_model *model);

@@ -8,6 +8,7 @@
 #include "analyze/model.h"
 #include "analyze/owner.h"
 #include "analyze/packed.h"
+#include "analyze/source_frame.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -50,7 +51,8 @@ struct address {
 struct file {
 	const struct vc_tables *tables;
 	struct module **modules;
-	struct vc_chain **chains;    /* one a stack; NULL: not asked for */
+	struct vc_chain **chains;    /* one a stack, then one a source stack; NULL: not asked for */
+	struct vc_frame_name *sources; /* one a source frame; NULL: none was asked for */
 };
 
 struct vc_names {
@@ -147,6 +149,16 @@ static int add_packed(struct vc_names *names, const struct file *file)
 	return 0;
 }
 
+/** Stacks and source stacks: a damaged file may lack either. */
+static uint64_t chain_count(const struct vc_tables *tables)
+{
+	uint64_t sources = tables->column[VC_COL_source_stacks_first] &&
+				   tables->column[VC_COL_source_stacks_count] ?
+				   tables->rows[VC_TABLE_source_stacks] : 0;
+
+	return tables->rows[VC_TABLE_stacks] + sources;
+}
+
 int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_t *ret)
 {
 	struct file *files = realloc(names->files, (names->file_count + 1) * sizeof(*files));
@@ -159,8 +171,9 @@ int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_
 	file = &files[names->file_count];
 	file->tables = tables;
 	file->modules = vc_arena_allocate(&names->arena, modules, sizeof(*file->modules));
-	file->chains = vc_arena_allocate(&names->arena, tables->rows[VC_TABLE_stacks],
+	file->chains = vc_arena_allocate(&names->arena, chain_count(tables),
 					 sizeof(*file->chains));
+	file->sources = NULL;
 	if (!file->modules || !file->chains)
 		return VC_E_NO_MEMORY;
 	for (uint64_t i = 0; i < modules; i++) {
@@ -263,16 +276,41 @@ static const struct module *frame_module(const struct file *file, uint64_t frame
 		file->modules[module - 1] : NULL;
 }
 
+/** Asks for what a source stack needs beside itself: the stack of its forward pass. */
+static int want_source(struct vc_names *names, struct file *file, uint64_t row)
+{
+	const struct vc_tables *tables = file->tables;
+	uint64_t frames = tables->rows[VC_TABLE_source_frames];
+	uint64_t number = tables->rows[VC_TABLE_stacks], forward;
+	struct vc_chain **chain;
+
+	if (!file->sources)
+		file->sources = vc_arena_allocate(&names->arena, frames, sizeof(*file->sources));
+	if (!file->sources)
+		return VC_E_NO_MEMORY;
+	forward = tables->column[VC_COL_source_stacks_forward] ?
+			  tables->column[VC_COL_source_stacks_forward][row] : 0;
+	if (!forward)
+		return 0;
+	/* one step only: a forward stack has no forward stack, and a damaged file no circle */
+	chain = &file->chains[number + forward - 1];
+	if (!*chain)
+		*chain = vc_arena_allocate(&names->arena, 1, sizeof(**chain));
+	return *chain ? 0 : VC_E_NO_MEMORY;
+}
+
 int vc_names_want(struct vc_names *names, uint32_t number, uint64_t stack)
 {
 	struct file *file = &names->files[number];
 	uint64_t first, count;
 
-	if (!stack || stack > file->tables->rows[VC_TABLE_stacks] || file->chains[stack - 1])
+	if (!stack || stack > chain_count(file->tables) || file->chains[stack - 1])
 		return 0;
 	file->chains[stack - 1] = vc_arena_allocate(&names->arena, 1, sizeof(struct vc_chain));
 	if (!file->chains[stack - 1])
 		return VC_E_NO_MEMORY;
+	if (stack > file->tables->rows[VC_TABLE_stacks])
+		return want_source(names, file, stack - file->tables->rows[VC_TABLE_stacks] - 1);
 	count = stack_frames(file->tables, stack - 1, &first);
 	for (uint64_t i = first; i < first + count; i++) {
 		int error = want_address(names, frame_module(file, i),
@@ -387,6 +425,77 @@ static int make_chain(struct vc_names *names, const struct file *file, uint64_t 
 	return 0;
 }
 
+/** The frame of a dump, named as far as it can be. */
+static int name_source(struct vc_names *names, struct file *file, uint64_t row,
+		       const struct vc_frame_name **ret)
+{
+	struct vc_frame_name *frame = &file->sources[row];
+	int error;
+
+	if (!frame->module) { /* not named yet */
+		error = vc_source_frame(file->tables, row, &names->arena, frame);
+		if (error)
+			return error;
+		names->count.frames++;
+		names->count.named++;
+	}
+	*ret = frame;
+	return 0;
+}
+
+static int make_source_chain(struct vc_names *names, struct file *file, uint64_t row)
+{
+	const struct vc_tables *tables = file->tables;
+	uint64_t number = tables->rows[VC_TABLE_stacks];
+	struct vc_chain *chain = file->chains[number + row];
+	uint64_t first = tables->column[VC_COL_source_stacks_first][row];
+	uint64_t count = tables->column[VC_COL_source_stacks_count][row];
+	uint64_t rows = tables->rows[VC_TABLE_source_lists], forward;
+	const struct vc_frame_name **frames;
+
+	if (!tables->column[VC_COL_source_lists_frame] || first > rows || count > rows - first)
+		count = 0;
+	if (count > FRAMES_OF_STACK_MOST)
+		count = FRAMES_OF_STACK_MOST;
+	names->frames += count;
+	if (names->frames > FRAMES_MOST)
+		return VC_E_LIMIT;
+	frames = vc_arena_allocate(&names->arena, count, sizeof(*frames));
+	if (!frames)
+		return VC_E_NO_MEMORY;
+	chain->frames = frames;
+	chain->count = 0;
+	for (uint64_t i = first; i < first + count; i++) {
+		uint64_t frame = tables->column[VC_COL_source_lists_frame][i];
+		int error = frame && frame <= tables->rows[VC_TABLE_source_frames] ?
+				    name_source(names, file, frame - 1, &frames[chain->count]) : 0;
+
+		if (error)
+			return error;
+		chain->count += frame != 0;
+	}
+	find_user(chain);
+	forward = tables->column[VC_COL_source_stacks_forward] ?
+			  tables->column[VC_COL_source_stacks_forward][row] : 0;
+	if (forward)
+		chain->forward = file->chains[number + forward - 1];
+	return 0;
+}
+
+/** Chains of the source stacks of a file that were asked for. */
+static int make_source_chains(struct vc_names *names, struct file *file)
+{
+	uint64_t number = file->tables->rows[VC_TABLE_stacks];
+	int error = 0;
+
+	if (!file->sources)
+		return 0;
+	for (uint64_t i = number; !error && i < chain_count(file->tables); i++)
+		if (file->chains[i])
+			error = make_source_chain(names, file, i - number);
+	return error;
+}
+
 int vc_names_resolve(struct vc_names *names)
 {
 	int error = names->resolver ? names->resolver->resolve(names->resolver->context) : 0;
@@ -396,6 +505,8 @@ int vc_names_resolve(struct vc_names *names)
 		     !error && row < names->files[i].tables->rows[VC_TABLE_stacks]; row++)
 			if (names->files[i].chains[row])
 				error = make_chain(names, &names->files[i], row);
+	for (uint32_t i = 0; !error && i < names->file_count; i++)
+		error = make_source_chains(names, &names->files[i]);
 	return error;
 }
 
@@ -403,7 +514,7 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
 {
 	const struct vc_tables *tables = names->files[file].tables;
 
-	if (!stack || stack > tables->rows[VC_TABLE_stacks] ||
+	if (!stack || stack > chain_count(tables) ||
 	    !names->files[file].chains[stack - 1])
 		return &no_chain;
 	return names->files[file].chains[stack - 1];
@@ -450,13 +561,6 @@ struct vc_names_count vc_names_count(const struct vc_names *names)
 
 /* ---- keys ---- */
 
-static const char *last_component(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static uint64_t mix_text(uint64_t hash, const char *text)
 {
 	return XXH3_64bits_withSeed(text, strlen(text), hash);
@@ -468,14 +572,14 @@ static uint64_t mix_frame(uint64_t hash, const struct vc_frame_name *frame)
 		return mix_text(hash, frame->library);
 	if (frame->function && frame->file && frame->line) {
 		hash = mix_text(hash, frame->function);
-		hash = mix_text(hash, last_component(frame->file));
+		hash = mix_text(hash, vc_path_name(frame->file));
 		return hash * 31 + frame->line;
 	}
-	hash = mix_text(hash, *frame->build_id ? frame->build_id : last_component(frame->module));
+	hash = mix_text(hash, *frame->build_id ? frame->build_id : vc_path_name(frame->module));
 	return XXH3_64bits_withSeed(&frame->offset, sizeof(frame->offset), hash);
 }
 
-uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth)
+static uint64_t chain_hash(const struct vc_chain *chain, unsigned depth)
 {
 	const struct vc_frame_name *before = NULL;
 	uint64_t hash = 1;
@@ -497,6 +601,15 @@ uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth)
 	}
 	if (!before && chain->count)
 		hash = mix_frame(hash, chain->frames[0]);
+	return hash;
+}
+
+uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth)
+{
+	uint64_t hash = chain_hash(chain, depth);
+
+	if (chain->forward)
+		hash = hash * 31 + chain_hash(chain->forward, depth);
 	return hash ? hash : 1;
 }
 
@@ -506,7 +619,7 @@ static bool same_function(const struct vc_frame_name *a, const struct vc_frame_n
 {
 	return a == b || (a->owner == VC_OWNER_USER && b->owner == VC_OWNER_USER && a->function &&
 			  b->function && a->file && b->file && !strcmp(a->function, b->function) &&
-			  !strcmp(last_component(a->file), last_component(b->file)));
+			  !strcmp(vc_path_name(a->file), vc_path_name(b->file)));
 }
 
 /** The user's frame after this one; count where there is none. */

@@ -37,6 +37,7 @@ struct vc_frame_name {
 	const char *module;    /* path of the loaded object, "" none */
 	const char *build_id;  /* "" none */
 	uint64_t offset;
+	bool verbatim;         /* names are an interpreter's: nothing in them is cut */
 };
 
 struct vc_chain {
@@ -48,6 +49,7 @@ struct vc_chain {
 			/* stacks of the program come through; see vc_names_common */
 	bool has_user;
 	uint64_t end;          /* enum vc_stack_end */
+	const struct vc_chain *forward; /* of the forward pass, beside one of the backward; NULL */
 };
 
 /** Names for addresses; symbols.h behind it, or a test. Functions return 0 or VC_E_*. */
@@ -66,6 +68,19 @@ struct vc_resolver {
 struct vc_names;
 
 /**
+ * One number for a native stack (row of `stacks` plus 1) and a Python stack (row of `source_stacks`
+ * plus 1) of the same call: the native one, where there is none the rows of `source_stacks` follow
+ * those of `stacks`. 0: none.
+ */
+static inline uint64_t vc_stack_reference(const struct vc_tables *tables, uint64_t stack,
+					  uint64_t python)
+{
+	if (stack || !python)
+		return stack;
+	return tables->rows[VC_TABLE_stacks] + python;
+}
+
+/**
  * Starts; `resolver` may be NULL: nothing is named, not even by names that are inside a file, which
  * else come before the resolver's. It is used until vc_names_destroy.
  */
@@ -73,7 +88,7 @@ int vc_names_create(const struct vc_resolver *resolver, struct vc_names **ret);
 void vc_names_destroy(struct vc_names *names);
 /** Adds a file; its number (0, 1, ...) goes to *ret. The tables must outlive `names`. */
 int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_t *ret);
-/** Asks for a stack of a file: row of `stacks` plus 1; 0 and stacks asked before are fine. */
+/** Asks for a stack of a file: see vc_stack_reference; 0 and stacks asked before are fine. */
 int vc_names_want(struct vc_names *names, uint32_t file, uint64_t stack);
 /** Names all that was asked for and makes the chains. 0, VC_E_NO_MEMORY, VC_E_LIMIT. */
 int vc_names_resolve(struct vc_names *names);

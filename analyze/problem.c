@@ -42,7 +42,7 @@ static const char *hint_for(int error)
 		return "recordings and snapshots can be read by their owner only";
 	case VC_E_NOT_OURS:
 	case VC_E_NOT_A_RECORDING:
-		return "give a snapshot (.vramcore) or a recording (.vrec)";
+		return "give a snapshot (.vramcore), a recording (.vrec) or a PyTorch snapshot";
 	case VC_E_TOO_NEW:
 		return "read it with the vramcore that wrote it, or a newer one";
 	case VC_E_TRUNCATED:

@@ -2,6 +2,7 @@
 #include "analyze/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyze/resolver.h"
 #include "analyze/text.h"
@@ -49,12 +50,41 @@ static int start_names(const struct vc_command *command, struct vc_session *sess
 	return error ? error : vc_names_create(session->resolver, &session->names);
 }
 
+int vc_session_limits(const struct vc_command *command, struct vc_limits *ret,
+		      struct vc_problem *problem)
+{
+	struct vc_limits limits = vc_limits_default;
+
+	for (unsigned i = 0; i < command->options[VC_OPTION_LIMIT].count; i++) {
+		const char *value = command->options[VC_OPTION_LIMIT].values[i];
+		const char *sign = strchr(value, '=');
+		size_t length = sign ? (size_t)(sign - value) : 0;
+		unsigned limit = 0;
+
+		while (limit < VC_LIMITS && (strlen(vc_limit_name[limit]) != length ||
+					     strncmp(vc_limit_name[limit], value, length)))
+			limit++;
+		if (limit == VC_LIMITS || vc_text_parse_bytes(sign + 1, &limits.most[limit]))
+			return vc_problem_usage(problem, NULL,
+						"--limit %s: not of the form NAME=VALUE, with NAME "
+						"of depth, memo, stack, objects, string, strings, "
+						"records, bytes", value);
+	}
+	*ret = limits;
+	return 0;
+}
+
 int vc_session_open(const struct vc_command *command, unsigned first, unsigned count,
 		    const struct vc_wanted_columns *wanted, struct vc_session *ret,
 		    struct vc_problem *problem)
 {
 	struct vc_session session = {0};
-	int error = start_names(command, &session);
+	struct vc_limits limits;
+	int error = vc_session_limits(command, &limits, problem);
+
+	if (error)
+		return error;
+	error = start_names(command, &session);
 
 	session.models = calloc(count, sizeof(*session.models));
 	session.accounts = calloc(count, sizeof(*session.accounts));
@@ -65,8 +95,8 @@ int vc_session_open(const struct vc_command *command, unsigned first, unsigned c
 	for (unsigned i = 0; i < count && !error; i++) {
 		uint32_t file;
 
-		error = vc_model_open(command->operands[first + i], wanted, &session.models[i],
-				      problem);
+		error = vc_model_open(command->operands[first + i], wanted, &limits,
+				      &session.models[i], problem);
 		if (error)
 			break;
 		session.count++;
@@ -86,6 +116,7 @@ void vc_session_wants_account(struct vc_wanted_columns *wanted)
 		VC_COL_allocations_state, VC_COL_allocations_kind, VC_COL_allocations_address,
 		VC_COL_allocations_size, VC_COL_allocations_device_plus_one,
 		VC_COL_allocations_stack, VC_COL_allocations_birth, VC_COL_allocations_parent,
+		VC_COL_allocations_python, VC_COL_allocations_segment,
 	};
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)

@@ -9,6 +9,7 @@
 
 #include "analyze/arena.h"
 #include "analyze/command.h"
+#include "analyze/limits.h"
 #include "analyze/model.h"
 #include "analyze/names.h"
 #include "analyze/views/account.h"
@@ -27,6 +28,9 @@ struct vc_session {
 	uint64_t wanted_count, wanted_capacity;
 };
 
+/** Limits on imported files, with what --limit says. */
+int vc_session_limits(const struct vc_command *command, struct vc_limits *ret,
+		      struct vc_problem *problem);
 /** Opens the operands `first` .. `first + count - 1` of the command. */
 int vc_session_open(const struct vc_command *command, unsigned first, unsigned count,
 		    const struct vc_wanted_columns *wanted, struct vc_session *ret,

@@ -30,14 +30,17 @@ static void emit_faults(struct vc_emit *emit, const struct vc_faults *faults)
 }
 
 /** One file; its exit status. */
-static int check_file(struct vc_emit *emit, const char *path)
+static int check_file(const struct vc_command *command, struct vc_emit *emit, const char *path)
 {
 	struct vc_problem problem = {0};
 	struct vc_model model = {0};
-	int error = vc_model_open(path, NULL, &model, &problem);
-	int status = error ? VC_EXIT_NOTHING :
-		     model.faults.count ? VC_EXIT_INCOMPLETE : VC_EXIT_COMPLETE;
+	struct vc_limits limits;
+	int error = vc_session_limits(command, &limits, &problem), status;
 
+	if (!error)
+		error = vc_model_open(path, NULL, &limits, &model, &problem);
+	status = error ? VC_EXIT_NOTHING :
+		 model.faults.count ? VC_EXIT_INCOMPLETE : VC_EXIT_COMPLETE;
 	vc_emit_object(emit, NULL);
 	vc_emit_string(emit, "path", path);
 	vc_emit_string(emit, "state", error ? "unreadable" : status ? "damaged" : "whole");
@@ -70,7 +73,7 @@ int vc_verb_check(const struct vc_command *command, struct vc_emit *emit,
 	vc_emit_begin(emit, "vramcore.check/1");
 	vc_emit_list(emit, "files");
 	for (unsigned i = 0; i < command->operand_count; i++) {
-		int one = check_file(emit, command->operands[i]);
+		int one = check_file(command, emit, command->operands[i]);
 
 		whole += one == VC_EXIT_COMPLETE;
 		if (one > status)

@@ -76,12 +76,15 @@ static int add_allocation(struct vc_conversion *conversion, const struct vc_reco
 	VC_CELL(conversion, allocations_phase, row) = record->phase;
 	VC_CELL(conversion, allocations_thread, row) = record->thread;
 	VC_CELL(conversion, allocations_stack, row) = record->stack;
-	VC_CELL(conversion, allocations_python, row) = record->python;
+	VC_CELL(conversion, allocations_python, row) = 0; /* reserved in recordings */
 	VC_CELL(conversion, allocations_module, row) = record->module;
 	VC_CELL(conversion, allocations_site, row) = record->site;
 	VC_CELL(conversion, allocations_flags, row) = record->flags;
 	VC_CELL(conversion, allocations_call, row) = record->call_name;
 	VC_CELL(conversion, allocations_label, row) = record->label;
+	VC_CELL(conversion, allocations_segment, row) = 0;
+	VC_CELL(conversion, allocations_block_state, row) = 0;
+	VC_CELL(conversion, allocations_metadata, row) = 0;
 	if (record->time > conversion->latest)
 		conversion->latest = record->time;
 	return 0;
@@ -158,12 +161,12 @@ static int add_freed(struct vc_conversion *conversion, const struct vc_freed *fr
 	VC_CELL(conversion, freed_step, row) = record->step;
 	VC_CELL(conversion, freed_thread, row) = record->thread;
 	VC_CELL(conversion, freed_stack, row) = record->stack;
-	VC_CELL(conversion, freed_python, row) = record->python;
+	VC_CELL(conversion, freed_python, row) = 0;
 	VC_CELL(conversion, freed_death_time, row) = vc_convert_time(conversion, freed->death_time);
 	VC_CELL(conversion, freed_death_step, row) = freed->death_step;
 	VC_CELL(conversion, freed_death_thread, row) = freed->death_thread;
 	VC_CELL(conversion, freed_death_stack, row) = freed->death_stack;
-	VC_CELL(conversion, freed_death_python, row) = freed->death_python;
+	VC_CELL(conversion, freed_death_python, row) = 0;
 	VC_CELL(conversion, freed_label, row) = record->label;
 	if (freed->death_time > conversion->latest)
 		conversion->latest = freed->death_time;
@@ -574,8 +577,7 @@ int vc_convert_finish_records(struct vc_conversion *conversion)
 		VC_COL_allocations_label, VC_COL_freed_label,
 	};
 	static const enum vc_column_index stacks[] = {
-		VC_COL_allocations_stack, VC_COL_allocations_python, VC_COL_freed_stack,
-		VC_COL_freed_python, VC_COL_freed_death_stack, VC_COL_freed_death_python,
+		VC_COL_allocations_stack, VC_COL_freed_stack, VC_COL_freed_death_stack,
 	};
 	int error = sort_allocations(conversion);
 

@@ -358,8 +358,6 @@ static int take_site(void *self, enum vc_item state, uint64_t number, const void
 	error = vc_tables_append(&conversion->tables, VC_TABLE_sites, &row);
 	if (!error)
 		error = cell_stack(conversion, VC_COL_sites_stack, row, site->stack);
-	if (!error)
-		error = cell_stack(conversion, VC_COL_sites_python, row, site->python);
 	if (error)
 		return error;
 	for (unsigned i = 0; i < 4; i++)
@@ -535,8 +533,6 @@ static int take_failure(void *self, enum vc_item state, uint64_t number, const v
 		error = cell_string(conversion, VC_COL_failures_call, row, failure->call_name);
 	if (!error)
 		error = cell_stack(conversion, VC_COL_failures_stack, row, failure->stack);
-	if (!error)
-		error = cell_stack(conversion, VC_COL_failures_python, row, failure->python);
 	if (error)
 		return error;
 	VC_CELL(conversion, failures_number, row) = failure->number;

@@ -48,6 +48,16 @@ static inline uint8_t vc_snapshot_type_number(enum vc_column_type type)
 		return 11;
 	case VC_TYPE_ROW_sites:
 		return 12;
+	case VC_TYPE_ROW_source_frames:
+		return 13;
+	case VC_TYPE_ROW_source_stacks:
+		return 14;
+	case VC_TYPE_ROW_segments:
+		return 15;
+	case VC_TYPE_ROW_blocks:
+		return 16;
+	case VC_TYPE_ROW_trace_details:
+		return 17;
 	}
 	return 0;
 }
@@ -60,6 +70,7 @@ static inline uint32_t vc_snapshot_column_flags(unsigned column)
 	case VC_COL_allocations_state:
 	case VC_COL_allocations_kind:
 	case VC_COL_freed_kind:
+	case VC_COL_trace_action:
 		return 0;
 	default:
 		return VC_COLUMN_MAY_IGNORE;

@@ -84,6 +84,19 @@ enum vc_kind_bytes vc_kind_bytes(uint64_t kind)
 	}
 }
 
+const char *vc_trace_action_text(uint64_t action)
+{
+	switch (action) {
+#define VC_TRACE_ACTION(name, number, text, sign) \
+	case number: \
+		return text;
+#include "formats/trace_actions.def"
+#undef VC_TRACE_ACTION
+	default:
+		return "";
+	}
+}
+
 /* A private seed per struct keeps file contents that were chosen to collide from doing so. */
 static uint64_t random_seed(void)
 {
@@ -366,6 +379,21 @@ static bool reference_end(const struct vc_tables *tables, unsigned column, uint6
 	case VC_TYPE_ROW_sites:
 		target = VC_TABLE_sites;
 		break;
+	case VC_TYPE_ROW_source_frames:
+		target = VC_TABLE_source_frames;
+		break;
+	case VC_TYPE_ROW_source_stacks:
+		target = VC_TABLE_source_stacks;
+		break;
+	case VC_TYPE_ROW_segments:
+		target = VC_TABLE_segments;
+		break;
+	case VC_TYPE_ROW_blocks:
+		target = VC_TABLE_blocks;
+		break;
+	case VC_TYPE_ROW_trace_details:
+		target = VC_TABLE_trace_details;
+		break;
 	default:
 		if (column == VC_COL_failure_sites_failure)
 			target = VC_TABLE_failures;
@@ -398,6 +426,7 @@ struct run_columns {
 };
 static const struct run_columns runs[] = {
 	{VC_COL_stacks_first, VC_COL_stacks_count, VC_TABLE_frames},
+	{VC_COL_source_stacks_first, VC_COL_source_stacks_count, VC_TABLE_source_lists},
 	{VC_COL_symbols_first, VC_COL_symbols_count, VC_TABLE_symbol_frames},
 };
 enum { RUNS = sizeof(runs) / sizeof(runs[0]) };

@@ -49,6 +49,11 @@ enum vc_column_type {
 	VC_TYPE_ROW_modules,
 	VC_TYPE_ROW_stacks,
 	VC_TYPE_ROW_sites,
+	VC_TYPE_ROW_source_frames,
+	VC_TYPE_ROW_source_stacks,
+	VC_TYPE_ROW_segments,
+	VC_TYPE_ROW_blocks,
+	VC_TYPE_ROW_trace_details,
 };
 
 struct vc_column_info {
@@ -121,6 +126,32 @@ enum vc_failure_outcome {
 	VC_FAILURE_ERROR = 3,     /* not for want of memory: the result says what of earlier work */
 };
 
+/** What a row of `trace` says happened; see trace_actions.def. */
+enum vc_trace_action {
+	VC_TRACE_OTHER = 0,
+#define VC_TRACE_ACTION(name, number, text, sign) VC_TRACE_##name = number,
+#include "formats/trace_actions.def"
+#undef VC_TRACE_ACTION
+};
+/** Its word; "" for numbers that are not in trace_actions.def. */
+const char *vc_trace_action_text(uint64_t action);
+
+/** Bits of the columns `keys`: what the other program's file had, so that it can be written back. */
+enum vc_origin_key {
+#define VC_ORIGIN_KEY(name, number, text) VC_KEY_##name = number,
+#include "formats/origin_keys.def"
+#undef VC_ORIGIN_KEY
+};
+
+/** What the value of an allocator setting was in the other program's file. */
+enum vc_setting_type {
+	VC_SETTING_TEXT = 0,
+	VC_SETTING_NUMBER = 1,
+	VC_SETTING_FRACTION = 2,
+	VC_SETTING_BOOLEAN = 3,
+	VC_SETTING_NONE = 4,
+};
+
 struct vc_tables {
 	uint64_t rows[VC_TABLES];
 	uint64_t *column[VC_COLUMNS];
@@ -157,7 +188,7 @@ const char *vc_tables_text(const struct vc_tables *tables, uint64_t row);
 size_t vc_tables_text_length(const struct vc_tables *tables, uint64_t row);
 /**
  * Checks that every reference lies inside the table it refers to (strings, stacks, frames, modules,
- * sites, failures), that row 0 of `strings` is "" and that `process` has one row. References into a
+ * sites, failures, ...), that row 0 of `strings` is "" and that `process` has one row. References into a
  * table none of whose columns is present are not checked. Returns a VC_E_RANGE with the table's
  * section name in *fault otherwise. A reader calls it before it hands tables out, so that the
  * analysis needs no checks of its own.

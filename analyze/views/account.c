@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "analyze/names.h"
 
 /** What a row of allocations is to the account. */
 enum part {
@@ -25,7 +26,7 @@ struct work {
 	enum vc_account_mode mode;
 	enum vc_column_index extra;
 	uint64_t rows;
-	const uint64_t *state, *kind, *address, *size, *device, *stack;
+	const uint64_t *state, *kind, *address, *size, *device, *stack, *python, *segment;
 	struct extent *extents;
 	uint64_t extent_count;
 	uint64_t *covered;        /* bytes of blocks in an allocation, by row; NULL: no blocks */
@@ -295,7 +296,8 @@ static int find_group(struct work *work, uint64_t row, uint32_t device, uint32_t
 {
 	struct vc_account *account = work->account;
 	uint64_t extra = work->extra < VC_COLUMNS ? vc_value(work->tables, work->extra, row) : 0;
-	uint64_t stack = work->stack[row];
+	uint64_t stack = vc_stack_reference(work->tables, work->stack[row],
+					    work->python ? work->python[row] : 0);
 	uint32_t kind = (uint32_t)work->kind[row];
 	uint64_t slot;
 	int error;
@@ -360,6 +362,8 @@ static enum part part_of(const struct work *work, uint64_t row)
 		return block ? PART_NOTHING : PART_DOUBT;
 	if (block)
 		return PART_LIVE;
+	if (work->mode != VC_ACCOUNT_ALLOCATIONS && work->segment && work->segment[row])
+		return PART_SEGMENT; /* the dump says so */
 	if (work->covered && (work->covered[row] ||
 			      (work->stack[row] && work->segment_stack[work->stack[row]])))
 		return PART_SEGMENT;
@@ -369,7 +373,7 @@ static enum part part_of(const struct work *work, uint64_t row)
 static void count_segment(struct work *work, struct vc_account_group *group,
 			  struct vc_account_device *device, uint64_t row)
 {
-	uint64_t left = work->size[row] - work->covered[row];
+	uint64_t left = work->size[row] - (work->covered ? work->covered[row] : 0);
 
 	group->cached_bytes += left;
 	group->cached_count++;
@@ -490,6 +494,8 @@ int vc_account_make(const struct vc_tables *tables, enum vc_account_mode mode,
 		.size = tables->column[VC_COL_allocations_size],
 		.device = tables->column[VC_COL_allocations_device_plus_one],
 		.stack = tables->column[VC_COL_allocations_stack],
+		.python = tables->column[VC_COL_allocations_python],
+		.segment = tables->column[VC_COL_allocations_segment],
 	};
 	uint64_t room = work.rows ? work.rows : 1;
 	int error;

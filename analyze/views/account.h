@@ -6,7 +6,7 @@
  * hands out (blocks), the bytes that blocks cover belong to the blocks; the rest of such an
  * allocation is "cached": reserved, free, and nobody's. An allocation belongs to the program's
  * allocator when it holds a block, or when the driver was called from the same place in the code as
- * for one that does. So
+ * for one that does, or when the file says that it is a segment. So
  *     reserved = live (blocks and other allocations) + cached,  and in doubt beside it.
  * Blocks are placed by address, through mappings into physical handles. Bytes of blocks outside
  * every allocation, or more than the allocation has left, are told apart and not counted.

@@ -78,6 +78,14 @@ same("kinds", set(tuple(cells) for cells in rows(part(document, "### Kinds"))),
      set((number, text, size) for number, text, size in
          re.findall(r'^VC_KIND\(\w+, (\d+), "([^"]+)", (\w+)\)', read("formats/kinds.def"), re.M)))
 
+# Actions of a trace, keys of dumps.
+same("actions", set(tuple(cells) for cells in rows(part(document, "### Actions"))),
+     set(re.findall(r'^VC_TRACE_ACTION\(\w+, (\d+), "(\w+)", (\w+)\)',
+                    read("formats/trace_actions.def"), re.M)))
+same("keys", set(tuple(cells) for cells in rows(part(document, "### Keys"))),
+     set(re.findall(r'^VC_ORIGIN_KEY\(\w+, (\d+), "(\w+)"\)',
+                    read("formats/origin_keys.def"), re.M)))
+
 # Tables of a recording.
 header = read("formats/recording.h")
 same("tables of a recording", set((cells[1], cells[0]) for cells in rows(part(document, "## Items"))),

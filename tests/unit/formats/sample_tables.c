@@ -119,12 +119,25 @@ static uint64_t reference(const struct vc_tables *tables, unsigned column, uint6
 		return random % (tables->rows[VC_TABLE_stacks] + 1);
 	case VC_TYPE_ROW_sites:
 		return random % (tables->rows[VC_TABLE_sites] + 1);
+	case VC_TYPE_ROW_source_frames:
+		return random % (tables->rows[VC_TABLE_source_frames] + 1);
+	case VC_TYPE_ROW_source_stacks:
+		return random % (tables->rows[VC_TABLE_source_stacks] + 1);
+	case VC_TYPE_ROW_segments:
+		return random % (tables->rows[VC_TABLE_segments] + 1);
+	case VC_TYPE_ROW_blocks:
+		return random % (tables->rows[VC_TABLE_blocks] + 1);
+	case VC_TYPE_ROW_trace_details:
+		return random % (tables->rows[VC_TABLE_trace_details] + 1);
 	default:
 		break;
 	}
 	switch (column) {
 	case VC_COL_stacks_first:
+	case VC_COL_source_stacks_first:
 		return row;
+	case VC_COL_source_stacks_count:
+		return random % (tables->rows[VC_TABLE_source_lists] - row + 1) % 64;
 	case VC_COL_stacks_count:
 		return random % (tables->rows[VC_TABLE_frames] - row + 1) % 64;
 	case VC_COL_symbols_first:

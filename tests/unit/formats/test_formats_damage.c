@@ -92,9 +92,15 @@ static bool is_reference(unsigned column)
 	case VC_TYPE_ROW_modules:
 	case VC_TYPE_ROW_stacks:
 	case VC_TYPE_ROW_sites:
+	case VC_TYPE_ROW_source_frames:
+	case VC_TYPE_ROW_source_stacks:
+	case VC_TYPE_ROW_segments:
+	case VC_TYPE_ROW_blocks:
+	case VC_TYPE_ROW_trace_details:
 		return true;
 	default:
-		return vc_column_info[column].table == VC_TABLE_stacks;
+		return vc_column_info[column].table == VC_TABLE_stacks ||
+		       vc_column_info[column].table == VC_TABLE_source_stacks;
 	}
 }
 

@@ -181,7 +181,8 @@ static void every_reference_is_checked(void **state)
 
 		/* Strings "" and "x"; one row of each other table, and row plus 1 is stored. */
 		if (type != VC_TYPE_STRING && type != VC_TYPE_ROW_modules &&
-		    type != VC_TYPE_ROW_stacks && type != VC_TYPE_ROW_sites)
+		    type != VC_TYPE_ROW_stacks && type != VC_TYPE_ROW_sites &&
+		    type < VC_TYPE_ROW_source_frames)
 			continue;
 		check_one((enum vc_column_index)i, 1);
 		checked++;
@@ -190,6 +191,7 @@ static void every_reference_is_checked(void **state)
 	check_one(VC_COL_failure_sites_failure, 0);
 	check_one(VC_COL_failure_sites_site, 0);
 	check_one(VC_COL_stacks_count, 2);
+	check_one(VC_COL_source_stacks_count, 2);
 }
 
 static void stacks_do_not_overflow(void **state)

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/load_torch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/pickle.h"
+#include "analyze/torch_finish.h"
+
+#define HINT_TORCH "a snapshot holds only dicts, lists, numbers and strings; ask for the file " \
+		   "made by torch.cuda.memory._dump_snapshot"
+
+bool vc_torch_is(const unsigned char *start, size_t length)
+{
+	static const unsigned char gzip[] = {0x1f, 0x8b, 0x08}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+
+	if (length >= 2 && start[0] == 0x80 && start[1] <= 5)
+		return true;
+	return (length >= sizeof(gzip) && !memcmp(start, gzip, sizeof(gzip))) ||
+	       (length >= sizeof(zstd) && !memcmp(start, zstd, sizeof(zstd)));
+}
+
+/** One line that says what is wrong, where, and what was not done. */
+static int tell(struct vc_problem *problem, const char *path, int error,
+		const struct vc_values *values, uint64_t offset)
+{
+	unsigned long long at = offset;
+
+	if (error == VC_E_NO_MEMORY || error == VC_E_IO)
+		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
+	if (!*values->what)
+		return vc_problem_set(problem, error, path,
+				      error == VC_E_LIMIT ? "--limit bytes=N lifts this" : NULL,
+				      "%s, at byte %llu%s", vc_error_text(error), at,
+				      error == VC_E_LIMIT ? " unpacked" : "");
+	if (error == VC_E_LIMIT)
+		return vc_problem_set(problem, error, path, NULL, "%s, at byte %llu",
+				      values->what, at);
+	return vc_problem_set(problem, error, path, HINT_TORCH,
+			      "not a plain torch snapshot: %s at byte %llu; nothing was executed",
+			      values->what, at);
+}
+
+/** Columns of the trace are large: those that nobody asked for are not kept. */
+static void drop_unwanted(struct vc_torch *torch, const struct vc_wanted_columns *wanted)
+{
+	static const enum vc_column_index needed[] = {
+		VC_COL_allocations_metadata, VC_COL_allocations_time, VC_COL_freed_address,
+	};
+	bool keep = !wanted;
+
+	for (unsigned i = VC_COL_trace_device; wanted && i <= VC_COL_trace_detail; i++)
+		keep |= wanted->column[i];
+	for (size_t i = 0; wanted && i < sizeof(needed) / sizeof(*needed); i++)
+		keep |= wanted->column[needed[i]];
+	torch->keep_trace = keep;
+	for (unsigned i = VC_COL_trace_device; !keep && i <= VC_COL_trace_detail; i++) {
+		free(torch->tables->column[i]);
+		torch->tables->column[i] = NULL;
+	}
+}
+
+static int start_rows(struct vc_tables *tables)
+{
+	uint64_t row;
+	int error = vc_tables_append(tables, VC_TABLE_process, &row);
+
+	return error ? error : vc_tables_append(tables, VC_TABLE_origin, &row);
+}
+
+static int set_origin(struct vc_tables *tables, const struct vc_stream *stream,
+		      const struct vc_pickle *pickle)
+{
+	static const char format[] = "torch pickle";
+	const char *wrapping = vc_wrapping_text(stream->wrapping);
+	uint64_t text, wrapping_row;
+	int error = vc_tables_string(tables, format, strlen(format), &text);
+
+	if (!error)
+		error = vc_tables_string(tables, wrapping, strlen(wrapping), &wrapping_row);
+	if (error)
+		return error;
+	tables->column[VC_COL_origin_format][0] = text;
+	tables->column[VC_COL_origin_wrapping][0] = wrapping_row;
+	tables->column[VC_COL_origin_protocol][0] = pickle->protocol;
+	tables->column[VC_COL_origin_bytes][0] = pickle->offset;
+	return 0;
+}
+
+static int load(struct vc_stream *stream, const char *path, const struct vc_wanted_columns *wanted,
+		const struct vc_limits *limits, struct vc_tables *tables,
+		struct vc_problem *problem)
+{
+	struct vc_torch torch;
+	struct vc_pickle pickle = {0};
+	int error = start_rows(tables);
+
+	if (!error)
+		error = vc_torch_init(&torch, tables, limits);
+	if (error)
+		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
+	drop_unwanted(&torch, wanted);
+	error = vc_pickle_read(stream, &torch.values, &pickle);
+	if (!error)
+		error = set_origin(tables, stream, &pickle);
+	if (!error)
+		error = vc_torch_take_top(&torch, pickle.value);
+	if (!error)
+		error = vc_torch_fill(&torch, wanted);
+	if (error)
+		tell(problem, path, error, &torch.values, pickle.offset);
+	vc_torch_deinit(&torch);
+	return error;
+}
+
+int vc_torch_load(int descriptor, const char *path, const struct vc_wanted_columns *wanted,
+		  const struct vc_limits *limits, struct vc_tables *ret,
+		  struct vc_problem *problem)
+{
+	struct vc_stream stream;
+	struct vc_tables tables = {0};
+	int error;
+
+	if (!limits)
+		limits = &vc_limits_default;
+	error = vc_stream_open(descriptor, limits->most[VC_LIMIT_BYTES], &stream);
+	if (error)
+		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
+	error = vc_tables_init(&tables);
+	if (error)
+		vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
+	else
+		error = load(&stream, path, wanted, limits, &tables, problem);
+	vc_stream_close(&stream);
+	if (error)
+		vc_tables_deinit(&tables);
+	else
+		*ret = tables;
+	return error;
+}
