@@ -282,8 +282,8 @@ static void help_general(FILE *out)
 	for (unsigned i = 0; i < VC_VERBS; i++)
 		fprintf(out, "  %-9s %s\n", vc_verbs[i].name, vc_verbs[i].summary);
 	fprintf(out, "\n`vramcore VERB --help` lists the options of a verb; `vramcore --version` "
-		     "says the version.\nFiles are snapshots (.vramcore) or recordings (.vrec), "
-		     "told apart by content.\n%s", exit_statuses);
+		     "says the version.\nFiles are snapshots (.vramcore), recordings (.vrec) or memory "
+		     "snapshots of PyTorch,\ntold apart by content.\n%s", exit_statuses);
 }
 
 static void help_option(FILE *out, const struct option_info *option)

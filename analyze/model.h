@@ -58,6 +58,11 @@ static inline const char *vc_string(const struct vc_tables *tables, enum vc_colu
 /** Ordinals above are taken as "unknown": no machine has them. */
 enum { VC_MODEL_DEVICES_MOST = 1024 };
 
+/** True for another program's file. */
+static inline bool vc_is_import(const struct vc_tables *tables)
+{
+	return tables->rows[VC_TABLE_origin] != 0;
+}
 /** Same process, at two moments: boot, pid and start agree and are known. */
 bool vc_same_process(const struct vc_tables *a, const struct vc_tables *b);
 /** Row of `devices` with this ordinal; VC_E_NOT_FOUND. */

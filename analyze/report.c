@@ -26,6 +26,8 @@ void vc_report_moment_after(struct vc_text *text, const struct vc_tables *tables
 
 void vc_report_moment(struct vc_text *text, const struct vc_tables *tables)
 {
+	if (vc_is_import(tables))
+		vc_text_add(text, "torch snapshot, ");
 	if (vc_value(tables, VC_COL_process_steps_known, 0))
 		vc_text_add(text, "step ");
 	vc_report_moment_after(text, tables);

@@ -78,6 +78,21 @@ static void set_owner(struct vc_frame_name *frame, enum vc_owner owner, const ch
 	frame->library = library;
 }
 
+/** Functions of the allocator and of what gathered the stack: in every stack, they say nothing. */
+static bool is_allocator(const char *function)
+{
+	static const char *const part[] = {
+		"torch::unwind", "torch::CapturedTraceback", "torch::cuda::(anonymous",
+		"c10::cuda::", "c10::CachingAllocator", "at::detail::empty", "c10::StorageImpl",
+		"at::detail::_empty", "c10::intrusive_ptr<c10::StorageImpl",
+	};
+
+	for (size_t i = 0; i < sizeof(part) / sizeof(*part); i++)
+		if (begins(function, part[i]))
+			return true;
+	return false;
+}
+
 /** C and C++ below the interpreter: PyTorch's, or the interpreter's and the system's. */
 static void own_native(struct vc_frame_name *frame)
 {
@@ -89,6 +104,8 @@ static void own_native(struct vc_frame_name *frame)
 	for (size_t i = 0; i < sizeof(torch) / sizeof(*torch); i++)
 		if (begins(function, torch[i]))
 			set_owner(frame, VC_OWNER_LIBRARY, "PyTorch");
+	if (is_allocator(function))
+		set_owner(frame, VC_OWNER_DRIVER, "PyTorch");
 	frame->verbatim = false;
 }
 

@@ -4,6 +4,7 @@
 
 #include "analyze/report.h"
 #include "analyze/views/sites.h"
+#include "analyze/views/torch.h"
 
 struct top {
 	const struct vc_command *command;
@@ -118,6 +119,27 @@ static int emit_table(struct top *top, const struct vc_sites *sites)
 	return 0;
 }
 
+/** "live 2.00 GiB in 40 blocks, cached and free 1.00 GiB, reserved 3.00 GiB" */
+static void add_totals(struct vc_text *text, const struct vc_account_device *device,
+		       enum vc_text_exact exact)
+{
+	vc_text_add(text, "live ");
+	vc_text_bytes(text, device->live_bytes, exact);
+	vc_text_add(text, " in ");
+	vc_text_number(text, device->live_count);
+	vc_text_add(text, " %s", vc_account_unit(device));
+	if (device->cached_allocations) {
+		vc_text_add(text, ", cached and free ");
+		vc_text_bytes(text, device->cached_bytes, exact);
+		vc_text_add(text, ", reserved ");
+		vc_text_bytes(text, device->reserved_bytes, exact);
+	}
+	if (device->doubt_count) {
+		vc_text_add(text, ", in doubt ");
+		vc_text_bytes(text, device->doubt_bytes, exact);
+	}
+}
+
 static void emit_heading(struct top *top, const struct vc_account_device *device)
 {
 	struct vc_text text = {0};
@@ -128,21 +150,10 @@ static void emit_heading(struct top *top, const struct vc_account_device *device
 	vc_report_device(&text, top->tables, device->device_plus_one);
 	vc_emit_heading(top->emit, "%s", vc_text_get(&text));
 	vc_text_clear(&text);
-	vc_text_add(&text, "live ");
-	vc_text_bytes(&text, device->live_bytes, exact);
-	vc_text_add(&text, " in ");
-	vc_text_number(&text, device->live_count);
-	vc_text_add(&text, " %s", vc_account_unit(device));
-	if (device->cached_allocations) {
-		vc_text_add(&text, ", cached and free ");
-		vc_text_bytes(&text, device->cached_bytes, exact);
-		vc_text_add(&text, ", reserved ");
-		vc_text_bytes(&text, device->reserved_bytes, exact);
-	}
-	if (device->doubt_count) {
-		vc_text_add(&text, ", in doubt ");
-		vc_text_bytes(&text, device->doubt_bytes, exact);
-	}
+	if (vc_is_import(top->tables))
+		vc_torch_heading(&text, top->tables, device->device_plus_one - 1, exact);
+	else
+		add_totals(&text, device, exact);
 	vc_emit_line(top->emit, "%s", vc_text_get(&text));
 	vc_text_deinit(&text);
 	vc_report_device_json(top->emit, "device", top->tables, device->device_plus_one);
@@ -153,7 +164,6 @@ static void emit_heading(struct top *top, const struct vc_account_device *device
 	vc_emit_number(top->emit, "reserved_bytes", device->reserved_bytes);
 	vc_emit_number(top->emit, "in_doubt_bytes", device->doubt_bytes);
 }
-
 static int emit_device(struct top *top, const struct vc_account_device *device)
 {
 	struct vc_sites_options options = {.by = top->by, .depth = (unsigned)top->depth,
@@ -237,6 +247,8 @@ static int report(struct top *top, struct vc_problem *problem)
 	error = emit_devices(top);
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
+	if (vc_is_import(top->tables))
+		vc_emit_line(top->emit, "%s", vc_torch_not_known);
 	status = vc_report_end(top->emit, session, false, problem);
 	if (status >= 0 && vc_command_fails_on(top->command, "live",
 					       vc_account_most_live(top->account)))

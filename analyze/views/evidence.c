@@ -15,6 +15,9 @@ static const struct counter_info counter_info[] = {
 #define VC_COUNTER(name, key, effect, text) {key, VC_EFFECT_##effect, text},
 #include "formats/counters.def"
 #undef VC_COUNTER
+#define VC_IMPORT_COUNTER(key, effect, text) {key, VC_EFFECT_##effect, text},
+#include "analyze/import_counters.def"
+#undef VC_IMPORT_COUNTER
 };
 
 struct work {

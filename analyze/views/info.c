@@ -5,6 +5,7 @@
 
 #include "analyze/model.h"
 #include "analyze/views/oom.h"
+#include "analyze/views/torch.h"
 
 bool vc_info_is_beside(unsigned kind)
 {
@@ -45,6 +46,8 @@ static int list_devices(const struct vc_tables *tables, const struct vc_account 
 
 const char *vc_info_not_known(const struct vc_tables *tables)
 {
+	if (vc_is_import(tables))
+		return vc_torch_not_known;
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_modules]; i++) {
 		const char *path = vc_string(tables, VC_COL_modules_path, i);
 

@@ -14,7 +14,7 @@
 #include "formats/snapshot_write.h"
 #include "tests/unit/formats/sample_tables.h"
 
-#define ROWS 170
+#define ROWS 96
 #define START 20261130
 
 int main(int argc, char **argv)
