@@ -78,10 +78,13 @@ static void make_keeper(void)
 
 	sigfillset(&all);
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&mask, 8, 0, 0);
-	if (pthread_create(&thread, NULL, keeper_main, &mask) == 0)
+	if (pthread_create(&thread, NULL, keeper_main, &mask) == 0) {
 		pthread_detach(thread);
-	else
-		vc_agent_stop(); /* without triggers rather than without an end */
+	} else {
+		/* Without triggers rather than without an end. */
+		vc_store_count(VC_COUNTER_AGENT_MISSING);
+		vc_agent_stop();
+	}
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, 8, 0, 0);
 }
 
