@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exported dlsym. It leaves by a jump: the real dlsym looks at its return address to tell what
- * RTLD_NEXT and RTLD_DEFAULT mean, and that must be the program's. Only for names of hooks.def does
- * vc_dlsym_answer come in between, and never for RTLD_NEXT.
+ * The exported dlsym and dlvsym. They leave by a jump: the real ones look at their return address
+ * to tell what RTLD_NEXT and RTLD_DEFAULT mean, and that must be the program's. Only for names of
+ * hooks.def does an answer of ours come in between, and never for RTLD_NEXT.
  */
 #if defined(__x86_64__)
+	.macro	in_front name, answer, real
 	.text
-	.globl	dlsym
-	.type	dlsym, @function
+	.globl	\name
+	.type	\name, @function
 	.p2align 4
-dlsym:
+\name:
 	.cfi_startproc
 	cmp	$-1, %rdi		/* RTLD_NEXT */
 	je	1f
@@ -23,11 +24,11 @@ dlsym:
 	.cfi_adjust_cfa_offset 8
 	push	%rsi
 	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
+	push	%rdx
 	.cfi_adjust_cfa_offset 8
 	mov	%rsi, %rdi
 	call	vc_dlsym_wanted
-	add	$8, %rsp
+	pop	%rdx
 	.cfi_adjust_cfa_offset -8
 	pop	%rsi
 	.cfi_adjust_cfa_offset -8
@@ -35,8 +36,8 @@ dlsym:
 	.cfi_adjust_cfa_offset -8
 	test	%al, %al
 	je	1f
-	jmp	vc_dlsym_answer
-1:	mov	vc_dlsym_real(%rip), %rax
+	jmp	\answer
+1:	mov	\real(%rip), %rax
 	test	%rax, %rax
 	je	2f
 	jmp	*%rax
@@ -44,77 +45,86 @@ dlsym:
 	.cfi_adjust_cfa_offset 8
 	push	%rsi
 	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
+	push	%rdx
 	.cfi_adjust_cfa_offset 8
 	call	vc_dlsym_find
-	add	$8, %rsp
+	pop	%rdx
 	.cfi_adjust_cfa_offset -8
 	pop	%rsi
 	.cfi_adjust_cfa_offset -8
 	pop	%rdi
 	.cfi_adjust_cfa_offset -8
-	mov	vc_dlsym_real(%rip), %rax
+	mov	\real(%rip), %rax
 	test	%rax, %rax
 	je	3f
 	jmp	*%rax
-3:	ret				/* no dlsym in this process: NULL */
+3:	ret				/* no such function in this process: NULL */
 	.cfi_endproc
-	.size	dlsym, .-dlsym
+	.size	\name, .-\name
+	.endm
 #elif defined(__aarch64__)
+	.macro	in_front name, answer, real
 	.text
-	.globl	dlsym
-	.type	dlsym, %function
+	.globl	\name
+	.type	\name, %function
 	.p2align 4
-dlsym:
+\name:
 	.cfi_startproc
 	cmn	x0, #1			/* RTLD_NEXT */
 	b.eq	1f
 	cbz	x1, 1f
-	ldrb	w2, [x1]
-	cmp	w2, #'c'
+	ldrb	w3, [x1]
+	cmp	w3, #'c'
 	b.ne	1f
-	ldrb	w2, [x1, #1]
-	cmp	w2, #'u'
+	ldrb	w3, [x1, #1]
+	cmp	w3, #'u'
 	b.ne	1f
-	stp	x29, x30, [sp, #-32]!
-	.cfi_def_cfa_offset 32
-	.cfi_offset 29, -32
-	.cfi_offset 30, -24
+	stp	x29, x30, [sp, #-48]!
+	.cfi_def_cfa_offset 48
+	.cfi_offset 29, -48
+	.cfi_offset 30, -40
 	stp	x0, x1, [sp, #16]
+	str	x2, [sp, #32]
 	mov	x0, x1
 	bl	vc_dlsym_wanted
-	mov	w2, w0
+	mov	w3, w0
+	ldr	x2, [sp, #32]
 	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #32
+	ldp	x29, x30, [sp], #48
 	.cfi_restore 29
 	.cfi_restore 30
 	.cfi_def_cfa_offset 0
-	tbz	w2, #0, 1f
-	b	vc_dlsym_answer
-1:	adrp	x2, vc_dlsym_real
-	ldr	x2, [x2, #:lo12:vc_dlsym_real]
-	cbz	x2, 2f
-	br	x2
-2:	stp	x29, x30, [sp, #-32]!
-	.cfi_def_cfa_offset 32
-	.cfi_offset 29, -32
-	.cfi_offset 30, -24
+	tbz	w3, #0, 1f
+	b	\answer
+1:	adrp	x3, \real
+	ldr	x3, [x3, #:lo12:\real]
+	cbz	x3, 2f
+	br	x3
+2:	stp	x29, x30, [sp, #-48]!
+	.cfi_def_cfa_offset 48
+	.cfi_offset 29, -48
+	.cfi_offset 30, -40
 	stp	x0, x1, [sp, #16]
+	str	x2, [sp, #32]
 	bl	vc_dlsym_find
+	ldr	x2, [sp, #32]
 	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #32
+	ldp	x29, x30, [sp], #48
 	.cfi_restore 29
 	.cfi_restore 30
 	.cfi_def_cfa_offset 0
-	adrp	x2, vc_dlsym_real
-	ldr	x2, [x2, #:lo12:vc_dlsym_real]
-	cbz	x2, 3f
-	br	x2
+	adrp	x3, \real
+	ldr	x3, [x3, #:lo12:\real]
+	cbz	x3, 3f
+	br	x3
 3:	mov	x0, #0
 	ret
 	.cfi_endproc
-	.size	dlsym, .-dlsym
+	.size	\name, .-\name
+	.endm
 #else
 #error "unsupported processor"
 #endif
+	in_front dlsym, vc_dlsym_answer, vc_dlsym_real
+	in_front dlvsym, vc_dlvsym_answer, vc_dlvsym_real
 	.section .note.GNU-stack, "", %progbits

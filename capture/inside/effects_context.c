@@ -195,13 +195,15 @@ void vc_after_CONTEXT_DETACH(struct vc_call *call, vc_cu_result result)
 /* ---- a device's own context ---- */
 
 /* References by device, outside the recording: two threads that retain at once make one record. */
-static uint32_t retained[VC_DEVICES_MAX];
-static uint64_t primary[VC_DEVICES_MAX];
+static uint32_t retained_in[VC_DRIVERS][VC_DEVICES_MAX];
+static uint64_t primary_in[VC_DRIVERS][VC_DEVICES_MAX];
+#define retained (retained_in[vc_thread_local.driver])
+#define primary (primary_in[vc_thread_local.driver])
 
 void vc_context_forget(void)
 {
-	memset(retained, 0, sizeof(retained));
-	memset(primary, 0, sizeof(primary));
+	memset(retained_in, 0, sizeof(retained_in));
+	memset(primary_in, 0, sizeof(primary_in));
 }
 
 static bool device_in_range(const struct vc_call *call)

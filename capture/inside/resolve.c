@@ -16,13 +16,13 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "capture/inside/loader.h"
 #include "capture/inside/modules.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
 
-VC_OLD_LIBC(dlvsym);
 VC_OLD_LIBC(dlopen);
 VC_OLD_LIBC(dlerror);
 
@@ -37,7 +37,7 @@ const char *const vc_row_name[VC_ROWS] = {
 };
 
 void *vc_row_real[VC_ROWS];
-struct vc_driver_calls vc_driver;
+struct vc_driver_calls vc_driver_calls[VC_DRIVERS];
 
 /* Our exports, under names of their own types. */
 #define VC_HOOK(symbol, parameters, arguments, effect, ...)                                        \
@@ -56,29 +56,46 @@ static void *const row_wrapper[VC_ROWS] = {
 #undef VC_HOOK_OWN
 };
 
-/* ---- the real dlsym ---- */
+/* ---- the real dlsym and dlvsym ---- */
 
 void *(*vc_dlsym_real)(void *handle, const char *name);
+void *(*vc_dlvsym_real)(void *handle, const char *name, const char *version);
 
 /* What is asked of the system must not be a tail call: RTLD_NEXT means next to us. */
+static void *next_to_us(const char *name, void *own)
+{
+	void *next = vc_dlsym_real(RTLD_NEXT, name);
+
+	__asm__ volatile("" : "+r"(next));
+	return next == own ? NULL : next;
+}
+
+/* Both are taken from the C library itself: whoever asks by name gets ours. */
 void vc_dlsym_find(void)
 {
-	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+	static const char *const libraries[] = {"libc.so.6", "libdl.so.2"};
 	void *(*real)(void *, const char *) = NULL;
+	void *(*real_version)(void *, const char *, const char *) = NULL;
+	struct vc_object object;
 	void *next;
 
-	if (!dlvsym)
+	for (size_t i = 0; i < 2 && !(real && real_version); i++) {
+		if (!vc_object_named(libraries[i], &object))
+			continue;
+		*(void **)&real = vc_object_symbol(&object, "dlsym");
+		*(void **)&real_version = vc_object_symbol(&object, "dlvsym");
+	}
+	if (!real || !real_version)
 		return;
-	for (size_t i = 0; i < 3 && !real; i++)
-		*(void **)&real = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-	if (!real)
-		return;
-	/* Another library that stands in front of dlsym keeps its place behind us. */
-	next = real(RTLD_NEXT, "dlsym");
-	__asm__ volatile("" : "+r"(next));
-	if (next && next != (void *)vc_dlsym_find)
-		*(void **)&real = next;
 	__atomic_store_n(&vc_dlsym_real, real, __ATOMIC_RELEASE);
+	__atomic_store_n(&vc_dlvsym_real, real_version, __ATOMIC_RELEASE);
+	/* Another library that stands in front of them keeps its place behind us. */
+	next = next_to_us("dlvsym", (void *)dlvsym);
+	if (next)
+		__atomic_store_n((void **)&vc_dlvsym_real, next, __ATOMIC_RELEASE);
+	next = next_to_us("dlsym", (void *)dlsym);
+	if (next)
+		__atomic_store_n((void **)&vc_dlsym_real, next, __ATOMIC_RELEASE);
 }
 
 static void *look_up(void *handle, const char *name)
@@ -89,14 +106,33 @@ static void *look_up(void *handle, const char *name)
 		vc_dlsym_find();
 	if (!vc_dlsym_real)
 		return NULL;
+	vc_thread_local.looking_up = true;
 	address = vc_dlsym_real(handle, name);
 	__asm__ volatile("" : "+r"(address));
+	vc_thread_local.looking_up = false;
 	return address;
 }
 
-/* ---- the driver ---- */
+static void *look_up_version(void *handle, const char *name, const char *version)
+{
+	void *address;
+
+	if (!vc_dlvsym_real)
+		vc_dlsym_find();
+	if (!vc_dlvsym_real)
+		return NULL;
+	vc_thread_local.looking_up = true;
+	address = vc_dlvsym_real(handle, name, version);
+	__asm__ volatile("" : "+r"(address));
+	vc_thread_local.looking_up = false;
+	return address;
+}
+
+/* ---- the first driver ---- */
 
 static uint32_t resolved;
+static uintptr_t driver_bias[VC_DRIVERS]; /* where each lies; 0: there is none */
+static uint32_t driver_ready[VC_DRIVERS];
 
 static void *open_driver(bool load)
 {
@@ -126,12 +162,15 @@ bool vc_resolve(bool load)
 			__atomic_store_n(&vc_row_real[i], address, __ATOMIC_RELEASE);
 	}
 #define VC_DRIVER_CALL(symbol, parameters)                                                         \
-	*(void **)&vc_driver.symbol = look_up(handle, #symbol);
+	*(void **)&vc_driver_calls[0].symbol = look_up(handle, #symbol);
 #include "capture/driver_calls.def"
 #undef VC_DRIVER_CALL
 	/* Where one was looked for in vain the loader remembers it: nobody else shall be told. */
 	if (dlerror)
 		dlerror();
+	__atomic_store_n(&driver_bias[0], ((const struct link_map *)handle)->l_addr,
+			 __ATOMIC_RELEASE);
+	__atomic_store_n(&driver_ready[0], 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
 	return true;
 }
@@ -178,13 +217,104 @@ void *vc_row_find(enum vc_row row, vc_cu_result *ret_error)
 	return real;
 }
 
+/* ---- further drivers ---- */
+
+static bool is_wrapper(const void *function)
+{
+	for (size_t i = 0; i < VC_ROWS; i++)
+		if (row_wrapper[i] == function)
+			return true;
+	return false;
+}
+
+static void *wrapper_of(size_t driver, size_t row)
+{
+	return driver ? vc_wrapper_further[driver - 1][row] : row_wrapper[row];
+}
+
+static void *real_of(size_t driver, size_t row)
+{
+	void **real = driver ? &vc_row_real_further[driver - 1][row] : &vc_row_real[row];
+
+	return __atomic_load_n(real, __ATOMIC_ACQUIRE);
+}
+
+/* Two threads that come with the same driver write the same. */
+static void fill_driver(size_t number, const struct vc_object *object)
+{
+	void **real = number ? vc_row_real_further[number - 1] : vc_row_real;
+
+	for (size_t i = 0; i < VC_ROWS; i++)
+		__atomic_store_n(&real[i], vc_object_symbol(object, vc_row_name[i]),
+				 __ATOMIC_RELEASE);
+#define VC_DRIVER_CALL(symbol, parameters)                                                         \
+	*(void **)&vc_driver_calls[number].symbol = vc_object_symbol(object, #symbol);
+#include "capture/driver_calls.def"
+#undef VC_DRIVER_CALL
+	__atomic_store_n(&driver_ready[number], 1, __ATOMIC_RELEASE);
+	if (!number)
+		__atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * The number of the driver that an object is, a new one if need be; -1: not a driver, or no room.
+ * The first one is the one that the loader binds to, in the program's own namespace.
+ */
+static int driver_number(const struct vc_object *object, bool own_namespace)
+{
+	if (!vc_object_is_driver(object))
+		return -1;
+	for (size_t i = 0; i < VC_DRIVERS; i++) {
+		uintptr_t bias = __atomic_load_n(&driver_bias[i], __ATOMIC_ACQUIRE);
+
+		if (!bias && (i || own_namespace) &&
+		    __atomic_compare_exchange_n(&driver_bias[i], &bias, object->bias, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+			bias = object->bias;
+		if (bias != object->bias)
+			continue;
+		if (!__atomic_load_n(&driver_ready[i], __ATOMIC_ACQUIRE))
+			fill_driver(i, object);
+		return (int)i;
+	}
+	return -1;
+}
+
 /* The wrapper of a driver's function; the function itself where there is none. */
 static void *translate(void *function)
 {
-	for (size_t i = 0; i < VC_ROWS; i++)
-		if (vc_row_real[i] == function)
-			return row_wrapper[i];
+	for (size_t driver = 0; driver < VC_DRIVERS; driver++) {
+		if (!__atomic_load_n(&driver_ready[driver], __ATOMIC_ACQUIRE))
+			continue;
+		for (size_t row = 0; row < VC_ROWS; row++)
+			if (real_of(driver, row) == function && wrapper_of(driver, row))
+				return wrapper_of(driver, row);
+	}
 	return function;
+}
+
+static void *wrapper_by_name(int driver, const char *name, void *function)
+{
+	for (size_t row = 0; driver >= 0 && row < VC_ROWS; row++)
+		if (!strcmp(vc_row_name[row], name) && real_of((size_t)driver, row) &&
+		    wrapper_of((size_t)driver, row))
+			return wrapper_of((size_t)driver, row);
+	return function;
+}
+
+/* As translate; an object that turns out to be a driver not met before is remembered, and kept. */
+static void *translate_named(const char *name, void *function)
+{
+	void *wrapper = translate(function);
+	struct vc_object object;
+	int driver;
+
+	if (wrapper != function || !vc_object_of(function, &object))
+		return wrapper;
+	driver = driver_number(&object, true);
+	if (driver > 0 && dlopen)
+		dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
+	return wrapper_by_name(driver, name, function);
 }
 
 /* ---- dlsym ---- */
@@ -234,27 +364,30 @@ bool vc_dlsym_wanted(const char *name)
 	return false;
 }
 
-static bool is_wrapper(const void *function)
-{
-	for (size_t i = 0; i < VC_ROWS; i++)
-		if (row_wrapper[i] == function)
-			return true;
-	return false;
-}
-
+/*
+ * A look-up in the global scope finds our exports, whether there is a driver or not. Where there is
+ * none the answer is what it would be without us.
+ */
 void *vc_dlsym_answer(void *handle, const char *name)
 {
 	void *function = look_up(handle, name);
 
-	/*
-	 * A look-up in the global scope finds our exports, whether there is a driver or not. Where
-	 * there is none the answer is what it would be without us.
-	 */
 	if (function && is_wrapper(function))
 		return vc_resolve(false) ? function : look_up(RTLD_NEXT, name);
 	if (!function || !vc_resolve(false))
 		return function;
-	return translate(function);
+	return translate_named(name, function);
+}
+
+void *vc_dlvsym_answer(void *handle, const char *name, const char *version)
+{
+	void *function = look_up_version(handle, name, version);
+
+	if (function && is_wrapper(function))
+		return vc_resolve(false) ? function : look_up_version(RTLD_NEXT, name, version);
+	if (!function || !vc_resolve(false))
+		return function;
+	return translate_named(name, function);
 }
 
 /* ---- dlclose: so that captures need not ask the loader each time whether an object is gone ---- */
@@ -289,32 +422,63 @@ EXPORTED int dlclose(void *handle)
 
 /* ---- cuGetProcAddress ---- */
 
-EXPORTED vc_cu_result cuGetProcAddress(const char *symbol, void **function, int version,
-				       uint64_t flags)
+vc_cu_result vc_ask(void *real, const char *symbol, void **function, int version, uint64_t flags)
 {
-	vc_cu_result (*real)(const char *, void **, int, uint64_t);
+	vc_cu_result (*ask)(const char *, void **, int, uint64_t);
 	vc_cu_result result;
 
-	*(void **)&real = vc_row_find(VC_ROW_cuGetProcAddress, &result);
-	if (!real)
-		return result;
-	result = real(symbol, function, version, flags);
+	*(void **)&ask = real;
+	result = ask(symbol, function, version, flags);
 	if (result == VC_CU_SUCCESS && function && *function)
 		*function = translate(*function);
 	return result;
 }
 
-EXPORTED vc_cu_result cuGetProcAddress_v2(const char *symbol, void **function, int version,
-					  uint64_t flags, int *status)
+vc_cu_result vc_ask_v2(void *real, const char *symbol, void **function, int version, uint64_t flags,
+		       int *status)
 {
-	vc_cu_result (*real)(const char *, void **, int, uint64_t, int *);
+	vc_cu_result (*ask)(const char *, void **, int, uint64_t, int *);
 	vc_cu_result result;
 
-	*(void **)&real = vc_row_find(VC_ROW_cuGetProcAddress_v2, &result);
-	if (!real)
-		return result;
-	result = real(symbol, function, version, flags, status);
+	*(void **)&ask = real;
+	result = ask(symbol, function, version, flags, status);
 	if (result == VC_CU_SUCCESS && function && *function)
 		*function = translate(*function);
 	return result;
+}
+
+EXPORTED vc_cu_result cuGetProcAddress(const char *symbol, void **function, int version,
+				       uint64_t flags)
+{
+	vc_cu_result result;
+	void *real = vc_row_find(VC_ROW_cuGetProcAddress, &result);
+
+	return real ? vc_ask(real, symbol, function, version, flags) : result;
+}
+
+EXPORTED vc_cu_result cuGetProcAddress_v2(const char *symbol, void **function, int version,
+					  uint64_t flags, int *status)
+{
+	vc_cu_result result;
+	void *real = vc_row_find(VC_ROW_cuGetProcAddress_v2, &result);
+
+	return real ? vc_ask_v2(real, symbol, function, version, flags, status) : result;
+}
+
+/* ---- the loader's audit library ---- */
+
+/*
+ * Called by libvramcore-audit.so (capture/audit) for a function that the loader is about to bind or
+ * to hand out, under the loader's lock: nothing is asked of the loader here.
+ */
+EXPORTED void *vramcore_v1_redirect(const char *name, void *function, const struct link_map *map,
+				    int own_namespace);
+void *vramcore_v1_redirect(const char *name, void *function, const struct link_map *map,
+			   int own_namespace)
+{
+	struct vc_object object = {map->l_addr, map->l_ld, map->l_name};
+
+	if (vc_thread_local.looking_up || !vc_dlsym_wanted(name))
+		return function;
+	return wrapper_by_name(driver_number(&object, own_namespace), name, function);
 }

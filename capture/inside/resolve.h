@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What dlsym.S needs of resolve.c. The exported dlsym jumps to the real one, so that the real one
- * sees the program's return address; only for the few names of hooks.def, and never for RTLD_NEXT,
- * vc_dlsym_answer stands in between. Callable at any time, before main too, and
+ * What dlsym.S needs of resolve.c. The exported dlsym and dlvsym jump to the real ones, so that those
+ * see the program's return address; only for the few names of hooks.def, and never for RTLD_NEXT,
+ * an answer of ours stands in between. Callable at any time, before main too, and
  * under the loader's lock.
  */
 #ifndef VC_CAPTURE_INSIDE_RESOLVE_H
 #define VC_CAPTURE_INSIDE_RESOLVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-/** The real dlsym; NULL before vc_dlsym_find. */
+#include "capture/cuda_abi.h"
+
+/** The real ones; NULL before vc_dlsym_find. */
 extern void *(*vc_dlsym_real)(void *handle, const char *name);
+extern void *(*vc_dlvsym_real)(void *handle, const char *name, const char *version);
 void vc_dlsym_find(void);
 /** Whether `name` is a row of hooks.def. */
 bool vc_dlsym_wanted(const char *name);
 void *vc_dlsym_answer(void *handle, const char *name);
+void *vc_dlvsym_answer(void *handle, const char *name, const char *version);
+
+/** Asks a driver's cuGetProcAddress, or _v2, and puts wrappers in place of what it answers. */
+vc_cu_result vc_ask(void *real, const char *symbol, void **function, int version, uint64_t flags);
+vc_cu_result vc_ask_v2(void *real, const char *symbol, void **function, int version, uint64_t flags,
+		       int *status);
 
 #endif

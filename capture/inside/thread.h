@@ -39,6 +39,8 @@ struct vc_thread_local {
 	uint8_t phase_depth;
 	uint8_t life;             /* recording that all this belongs to; see start.h */
 	bool keeps;               /* the agent, with descriptors of its own */
+	uint8_t driver;           /* number of the one called last; see rows.h */
+	bool looking_up;          /* the recorder asks the loader: it wants the driver's own */
 };
 extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 

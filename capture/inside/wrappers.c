@@ -30,6 +30,7 @@
 			if (!real)                                                                 \
 				return result;                                                     \
 		}                                                                                  \
+		vc_driver_called(0);                                                               \
 		claims.count = claims.capacity = 0;                                                \
 		VC_REGISTERS_OF_CALLER(&call.registers);                                           \
 		vc_before_##effect(&call);                                                         \

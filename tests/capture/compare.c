@@ -197,17 +197,15 @@ static int order(const void *left, const void *right)
 	return a->size < b->size ? -1 : a->size > b->size;
 }
 
-static struct row *judge_rows(size_t *ret_count)
+static size_t judge_rows_of(const char *path, struct row **rows, size_t count)
 {
 	struct sim_judge judge;
-	struct row *rows;
-	size_t count = 0;
 
-	if (sim_judge_read(getenv("SIMCUDA_MAP"), &judge)) {
+	if (sim_judge_read(path, &judge)) {
 		fprintf(stderr, "no judge's file\n");
 		exit(2);
 	}
-	rows = calloc(judge.count + 1, sizeof(*rows));
+	*rows = realloc(*rows, (count + judge.count + 1) * sizeof(**rows));
 	for (size_t i = 0; i < judge.count; i++) {
 		struct row row = {.kind = kind_of_judge(judge.rows[i].kind),
 				  .address = judge.rows[i].address,
@@ -217,10 +215,21 @@ static struct row *judge_rows(size_t *ret_count)
 
 		level(&row);
 		if (row.kind != VC_KIND_UNKNOWN)
-			rows[count++] = row;
+			(*rows)[count++] = row;
 	}
 	sim_judge_close(&judge);
-	*ret_count = count;
+	return count;
+}
+
+/* Of the driver, and of a second one where the process has it. */
+static struct row *judge_rows(size_t *ret_count)
+{
+	struct row *rows = NULL;
+	const char *second = getenv("TEST_SECOND_MAP");
+
+	*ret_count = judge_rows_of(getenv("SIMCUDA_MAP"), &rows, 0);
+	if (second)
+		*ret_count = judge_rows_of(second, &rows, *ret_count);
 	return rows;
 }
 

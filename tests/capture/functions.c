@@ -60,13 +60,17 @@ static void *ask(const char *way, const char *name)
 	void *function = NULL;
 	int status;
 
-	if (!strcmp(way, "dlsym") || !strcmp(way, "path"))
+	if (!strcmp(way, "dlvsym"))
+		return dlvsym(driver, name, "libcuda.so.1");
+	if (strncmp(way, "gpa", 3) != 0)
 		return dlsym(driver, name);
 	for (size_t i = 0; i < sizeof(request) / sizeof(request[0]); i++) {
 		if (strcmp(request[i].exported, name))
 			continue;
 		if (!strcmp(way, "gpa1"))
 			gpa1(request[i].base, &function, request[i].version, request[i].flags);
+		else if (!strcmp(way, "gpa-thread")) /* as a program built for streams of threads */
+			gpa2(request[i].base, &function, request[i].version, THREAD, &status);
 		else if (i & 1) /* the status may be NULL */
 			gpa2(request[i].base, &function, request[i].version, request[i].flags, NULL);
 		else
@@ -114,15 +118,35 @@ static bool ask_all(const char *way)
 	return all;
 }
 
+/* A copy of the driver, in a folder of its own, beside one that is in use. */
+static const char *second_driver(void)
+{
+	void *first = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	vc_cu_result (*version)(int *);
+	int number;
+
+	*(void **)&version = first ? dlsym(first, "cuDriverGetVersion") : NULL;
+	if (!version || version(&number) || !dlsym(first, "cuMemAlloc_v2"))
+		return "no first driver";
+	return getenv("TEST_DRIVER_COPY");
+}
+
 bool test_functions_get(const char *way)
 {
-	const char *path = !strcmp(way, "path") ? getenv("TEST_DRIVER_PATH") : "libcuda.so.1";
+	const char *path = "libcuda.so.1";
+	int mode = RTLD_NOW | RTLD_LOCAL;
 
 	if (!strcmp(way, "link")) {
 		link_all();
 		return true;
 	}
-	driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!strcmp(way, "path"))
+		path = getenv("TEST_DRIVER_PATH");
+	else if (strstr(way, "second"))
+		path = second_driver();
+	else if (!strcmp(way, "deepbind"))
+		mode |= RTLD_DEEPBIND;
+	driver = dlopen(path, mode);
 	if (!driver) {
 		fprintf(stderr, "%s\n", dlerror());
 		return false;

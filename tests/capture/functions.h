@@ -50,7 +50,9 @@ extern bool test_row_called[TEST_ROWS];
 
 /**
  * Fills `cu`: "link" (the program is linked with the driver), "dlsym", "path" (dlopen by absolute
- * path), "gpa1", "gpa2" (cuGetProcAddress, _v2). False when a function cannot be had that way.
+ * path), "gpa1", "gpa2" (cuGetProcAddress, _v2), "gpa-thread" (with the flag of per-thread streams
+ * for every name), "dlvsym", "deepbind" (RTLD_DEEPBIND), "second" and "gpa-second" (a second driver,
+ * by dlsym and by cuGetProcAddress_v2). False when a function cannot be had that way.
  */
 bool test_functions_get(const char *way);
 

@@ -720,10 +720,62 @@ static void unseen(void)
 	CHECK(test_compare("unseen: destroyed") == 0);
 }
 
+/*
+ * Two drivers in turn on one thread: each has devices, contexts and memory of its own, and what is
+ * current in one is not in the other.
+ */
+static void two_drivers(void)
+{
+	struct test_functions first, second;
+	vc_cu_context context[3], popped;
+	vc_cu_pointer pointer[6];
+	char map[256];
+
+	if (!test_functions_get("dlsym"))
+		exit(1);
+	first = cu;
+	if (!test_functions_get("second"))
+		exit(1);
+	second = cu;
+	CHECK(first.cuMemAlloc_v2 != second.cuMemAlloc_v2);
+	CHECK(!first.cuInit(0));
+	snprintf(map, sizeof(map), "%s/second", getenv("TEST_FOLDER"));
+	setenv("TEST_SECOND_MAP", map, 1);
+	CHECK(!setenv("SIMCUDA_MAP", map, 1));
+	CHECK(!second.cuInit(0));
+	snprintf(map, sizeof(map), "%s/map", getenv("TEST_FOLDER"));
+	setenv("SIMCUDA_MAP", map, 1);
+	CHECK(!first.cuDevicePrimaryCtxRetain(&context[0], 0));
+	CHECK(!first.cuCtxSetCurrent(context[0]));
+	CHECK(!second.cuDevicePrimaryCtxRetain(&context[1], 0));
+	CHECK(!second.cuCtxCreate_v2(&context[2], 0, 1));
+	CHECK(!first.cuMemAlloc_v2(&pointer[0], 1000));
+	CHECK(!second.cuMemAlloc_v2(&pointer[1], 2000));
+	CHECK(!first.cuMemAlloc_v2(&pointer[2], 3000));
+	CHECK(!second.cuCtxPushCurrent_v2(context[1]));
+	CHECK(!second.cuMemAlloc_v2(&pointer[3], 4000));
+	CHECK(!first.cuMemAlloc_v2(&pointer[4], 5000));
+	CHECK(!second.cuCtxPopCurrent_v2(&popped));
+	CHECK(!first.cuMemFree_v2(pointer[4]));
+	CHECK(!second.cuMemAlloc_v2(&pointer[5], 6000));
+	CHECK(test_compare("two drivers") == 0);
+	CHECK(!first.cuMemFree_v2(pointer[0]));
+	CHECK(!second.cuMemFree_v2(pointer[1]));
+	CHECK(test_compare("two drivers: freed") == 0);
+	CHECK(!second.cuDevicePrimaryCtxRelease_v2(0));
+	CHECK(test_compare("two drivers: one released") == 0);
+	CHECK(!first.cuDevicePrimaryCtxRelease_v2(0));
+	CHECK(!second.cuCtxDestroy_v2(context[2]));
+	CHECK(test_compare("two drivers: gone") == 0);
+	if (open_own())
+		CHECK(test_counter(&recording, VC_COUNTER_FREES_UNKNOWN) == 0);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {
+	{"two-drivers", two_drivers},
 	{"nothing", nothing}, {"stranger", stranger}, {"init-only", init_only}, {"forks", forks},
 	{"fails", fails}, {"context-fails", context_fails}, {"api", api}, {"phases", phases},
 	{"facts", facts}, {"quiet", quiet}, {"threads", threads}, {"together", together},

@@ -17,6 +17,15 @@ static _Atomic(struct sim_object *) chunks[CHUNKS];
 static struct sim_object *free_objects;
 static uint32_t object_count;
 
+/*
+ * Two copies of this library in one process give out different handles, as two real ones would:
+ * generations begin with a number that only the place of this one gives.
+ */
+static uint32_t first_generation(void)
+{
+	return (uint32_t)((uintptr_t)chunks >> 12) & 0xfffff;
+}
+
 static uint64_t make_handle(const struct sim_object *object)
 {
 	return MARK << 56 | (uint64_t)object->type << 48 |
@@ -39,6 +48,7 @@ static struct sim_object *new_object(void)
 	}
 	objects += object_count % CHUNK;
 	objects->index = object_count++;
+	objects->generation = first_generation();
 	return objects;
 }
 

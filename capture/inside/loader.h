@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the loader knows, without asking the loader: objects and the symbols they define.
+ *
+ * dlsym and dlvsym are ours, and whatever the recorder asks of them goes through whoever else
+ * stands in front of them. Where the function of one certain object is wanted its symbol table is
+ * read instead. No allocation, no lock but the one of dl_iterate_phdr (vc_object_of), errno is kept.
+ */
+#ifndef VC_CAPTURE_INSIDE_LOADER_H
+#define VC_CAPTURE_INSIDE_LOADER_H
+
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/** A loaded object. `name` is the loader's own text and lives as long as the object. */
+struct vc_object {
+	uintptr_t bias;
+	const ElfW(Dyn) *dynamic;
+	const char *name;
+};
+
+/** The object that holds an address. CTX: anything but a signal handler. */
+bool vc_object_of(const void *address, struct vc_object *ret);
+
+/**
+ * An object of the program's own namespace by its SONAME, from the list that the loader keeps for
+ * debuggers. Takes no lock: for objects that are loaded at the start and stay.
+ */
+bool vc_object_named(const char *soname, struct vc_object *ret);
+
+/** Its SONAME, "" where it has none. */
+const char *vc_object_soname(const struct vc_object *object);
+
+/** Address of the function that it defines under this name, of whatever version; NULL: none. */
+void *vc_object_symbol(const struct vc_object *object, const char *name);
+
+/** Whether it is a driver: by its SONAME, wherever the file lies. */
+bool vc_object_is_driver(const struct vc_object *object);
+
+#endif
