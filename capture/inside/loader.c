@@ -2,7 +2,6 @@
 #include "capture/inside/loader.h"
 
 #include <stddef.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 /* ---- the dynamic section ---- */
@@ -32,7 +31,7 @@ const char *vc_object_soname(const struct vc_object *object)
 
 bool vc_object_is_driver(const struct vc_object *object)
 {
-	return !strcmp(vc_object_soname(object), "libcuda.so.1");
+	return vc_same_text(vc_object_soname(object), "libcuda.so.1");
 }
 
 /* ---- symbols ---- */
@@ -64,7 +63,7 @@ static void *by_gnu_hash(const struct vc_object *object, const uint32_t *table,
 		uint32_t value = chain[index - first];
 		void *address;
 
-		if ((value | 1) == (hash | 1) && !strcmp(strings + symbols[index].st_name, name)) {
+		if ((value | 1) == (hash | 1) && vc_same_text(strings + symbols[index].st_name, name)) {
 			address = address_of(object, &symbols[index]);
 			if (address)
 				return address;
@@ -91,7 +90,7 @@ static void *by_old_hash(const struct vc_object *object, const uint32_t *table,
 	     index = table[2 + table[0] + index]) {
 		void *address = address_of(object, &symbols[index]);
 
-		if (address && !strcmp(strings + symbols[index].st_name, name))
+		if (address && vc_same_text(strings + symbols[index].st_name, name))
 			return address;
 	}
 	return NULL;
@@ -174,10 +173,21 @@ bool vc_object_named(const char *soname, struct vc_object *ret)
 	for (const struct link_map *map = first_object(); map; map = map->l_next) {
 		struct vc_object object = {map->l_addr, map->l_ld, map->l_name};
 
-		if (!strcmp(vc_object_soname(&object), soname)) {
+		if (vc_same_text(vc_object_soname(&object), soname)) {
 			*ret = object;
 			return true;
 		}
+	}
+	return false;
+}
+
+bool vc_object_before(const struct vc_object *first, const struct vc_object *second)
+{
+	for (const struct link_map *map = first_object(); map; map = map->l_next) {
+		if (map->l_ld == second->dynamic)
+			return false;
+		if (map->l_ld == first->dynamic)
+			return true;
 	}
 	return false;
 }

@@ -13,6 +13,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/**
+ * Compares without the C library: other libraries stand in front of its strcmp, and may not be ready
+ * when the loader is asked for the first time.
+ */
+static inline bool vc_same_text(const char *left, const char *right)
+{
+	while (*left && *left == *right) {
+		left++;
+		right++;
+	}
+	return *left == *right;
+}
+
 /** A loaded object. `name` is the loader's own text and lives as long as the object. */
 struct vc_object {
 	uintptr_t bias;
@@ -28,6 +41,9 @@ bool vc_object_of(const void *address, struct vc_object *ret);
  * debuggers. Takes no lock: for objects that are loaded at the start and stay.
  */
 bool vc_object_named(const char *soname, struct vc_object *ret);
+
+/** Whether the loader has `first` in front of `second` in the program's own namespace. */
+bool vc_object_before(const struct vc_object *first, const struct vc_object *second);
 
 /** Its SONAME, "" where it has none. */
 const char *vc_object_soname(const struct vc_object *object);

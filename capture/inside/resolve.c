@@ -359,7 +359,7 @@ bool vc_dlsym_wanted(const char *name)
 
 	fill_names();
 	for (slot = hash_of(name) % SLOTS; name_slot[slot]; slot = (slot + 1) % SLOTS)
-		if (!strcmp(name_slot[slot], name))
+		if (vc_same_text(name_slot[slot], name))
 			return true;
 	return false;
 }
@@ -388,6 +388,18 @@ void *vc_dlvsym_answer(void *handle, const char *name, const char *version)
 	if (!function || !vc_resolve(false))
 		return function;
 	return translate_named(name, function);
+}
+
+void *vc_dlvsym_next(const char *name, const void *caller)
+{
+	struct vc_object from, own;
+
+	if (!vc_same_text(name, "dlsym") && !vc_same_text(name, "dlvsym"))
+		return NULL;
+	if (!vc_object_of(caller, &from) || !vc_object_of((void *)vc_dlvsym_next, &own) ||
+	    !vc_object_before(&from, &own))
+		return NULL;
+	return vc_same_text(name, "dlsym") ? (void *)dlsym : (void *)dlvsym;
 }
 
 /* ---- dlclose: so that captures need not ask the loader each time whether an object is gone ---- */

@@ -20,6 +20,8 @@ void vc_dlsym_find(void);
 /** Whether `name` is a row of hooks.def. */
 bool vc_dlsym_wanted(const char *name);
 void *vc_dlsym_answer(void *handle, const char *name);
+/** Ours of that name if `caller` is in a library that the loader searches before us, else NULL. */
+void *vc_dlvsym_next(const char *name, const void *caller);
 void *vc_dlvsym_answer(void *handle, const char *name, const char *version);
 
 /** Asks a driver's cuGetProcAddress, or _v2, and puts wrappers in place of what it answers. */

@@ -3,7 +3,6 @@
  * Another preloaded library that stands in front of dlsym and finds the C library's own in its
  * symbol table, past everybody: what comes behind it is never asked.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -79,7 +79,10 @@ static void *ask(const char *way, const char *name)
 	return function;
 }
 
-/* A program that is not linked with the driver has no such way. */
+/*
+ * A program that is not linked with the driver has no such way; one that calls by name must not take
+ * addresses too, since the linker would make one entry of both.
+ */
 #ifdef TEST_NOT_LINKED
 static void link_all(void)
 {
@@ -140,8 +143,16 @@ bool test_functions_get(const char *way)
 		link_all();
 		return true;
 	}
+#ifdef TEST_BY_NAME
+	if (!strcmp(way, "plt")) {
+		test_functions_by_name();
+		return true;
+	}
+#endif
 	if (!strcmp(way, "path"))
 		path = getenv("TEST_DRIVER_PATH");
+	else if (!strcmp(way, "dlvsym"))
+		path = getenv("TEST_DRIVER_VERSIONED");
 	else if (strstr(way, "second"))
 		path = second_driver();
 	else if (!strcmp(way, "deepbind"))

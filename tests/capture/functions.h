@@ -49,11 +49,15 @@ extern bool test_row_called[TEST_ROWS];
 	(test_row_called[TEST_ROW_##symbol] = true, cu.symbol(__VA_ARGS__))
 
 /**
- * Fills `cu`: "link" (the program is linked with the driver), "dlsym", "path" (dlopen by absolute
+ * Fills `cu`: "link" (the program is linked with the driver), "plt" (calls by
+ * name; with TEST_BY_NAME), "dlsym", "path" (dlopen by absolute
  * path), "gpa1", "gpa2" (cuGetProcAddress, _v2), "gpa-thread" (with the flag of per-thread streams
  * for every name), "dlvsym", "deepbind" (RTLD_DEEPBIND), "second" and "gpa-second" (a second driver,
  * by dlsym and by cuGetProcAddress_v2). False when a function cannot be had that way.
  */
 bool test_functions_get(const char *way);
+
+/** The hooked ones by name (plt.c); for "plt". */
+void test_functions_by_name(void);
 
 #endif
