@@ -33,7 +33,7 @@ VC_OLD_LIBC(dladdr);
 #define EXPORTED __attribute__((visibility("default")))
 #define RECORDER "libvramcore.so"
 #define OTHER_NAMESPACE 1u /* in the cookie of an object, beside the address of its link_map */
-#define SLOTS 256u         /* as in slots.S */
+#define SLOTS 1024u        /* as in slots.S */
 
 typedef void *redirect_function(const char *, void *, const struct link_map *, int);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 256 times 16 bytes of code that jump to what vc_slot_target holds. */
+/* 1,024 times 16 bytes of code that jump to what vc_slot_target holds. */
 	.text
 	.globl	vc_slots
 	.hidden	vc_slots
@@ -8,7 +8,7 @@
 	.cfi_startproc
 vc_slots:
 	.set	offset, 0
-	.rept	256
+	.rept	1024
 	.p2align 4
 #if defined(__x86_64__)
 	jmp	*vc_slot_target+offset(%rip)

@@ -18,6 +18,7 @@
 #include "capture/outside/json.h"
 #include "capture/outside/library.h"
 #include "capture/outside/outside.h"
+#include "capture/outside/program.h"
 
 #define INTERPRETERS_MAX 4 /* a script that names a script ... */
 
@@ -146,26 +147,6 @@ static void check_environment(struct doctor *doctor)
 
 /* ---- the program ---- */
 
-static bool find_program(const char *name, char *path)
-{
-	const char *places = getenv("PATH");
-	char *list, *place, *rest;
-	bool found = false;
-
-	if (strchr(name, '/'))
-		return snprintf(path, PATH_MAX, "%s", name) < PATH_MAX && access(path, X_OK) == 0;
-	list = strdup(places ? places : "/usr/bin:/bin");
-	for (place = list; !found && place; place = rest) {
-		rest = strchr(place, ':');
-		if (rest)
-			*rest++ = 0;
-		found = snprintf(path, PATH_MAX, "%s/%s", *place ? place : ".", name) < PATH_MAX &&
-			access(path, X_OK) == 0;
-	}
-	free(list);
-	return found;
-}
-
 static void check_rights(struct doctor *doctor, const char *path)
 {
 	struct stat status;
@@ -235,7 +216,7 @@ static void check_program(struct doctor *doctor, const char *name)
 {
 	char path[PATH_MAX], first[256];
 
-	if (!find_program(name, path)) {
+	if (!vc_program_find(name, path)) {
 		problem(doctor, "program", name, "it is not there, or not executable");
 		return;
 	}

@@ -12,6 +12,7 @@
 #include "formats/error.h"
 
 #define LIBRARY "libvramcore.so"
+#define AUDIT_LIBRARY "libvramcore-audit.so"
 
 int vc_library_find(char *ret, size_t size)
 {
@@ -42,6 +43,17 @@ int vc_library_find(char *ret, size_t size)
 			return snprintf(ret, size, "%s", path) < (int)size ? 0 : VC_E_LIMIT;
 	}
 	return VC_E_NOT_FOUND;
+}
+
+int vc_library_audit(const char *library, char *ret, size_t size)
+{
+	const char *slash = strrchr(library, '/');
+
+	if (!slash)
+		return VC_E_NOT_FOUND;
+	if (snprintf(ret, size, "%.*s/" AUDIT_LIBRARY, (int)(slash - library), library) >= (int)size)
+		return VC_E_LIMIT;
+	return access(ret, R_OK) == 0 ? 0 : VC_E_NOT_FOUND;
 }
 
 bool vc_library_plain(const char *path)
@@ -93,7 +105,10 @@ int vc_library_preload(const char *library, const char *folder, const char *befo
 	int length;
 
 	if (!vc_library_plain(library)) {
-		if (snprintf(link, sizeof(link), "%s/" LIBRARY, folder) >= (int)sizeof(link))
+		const char *slash = strrchr(library, '/');
+
+		if (snprintf(link, sizeof(link), "%s/%s", folder, slash ? slash + 1 : library) >=
+		    (int)sizeof(link))
 			return VC_E_LIMIT;
 		if (!vc_library_plain(link) ||
 		    (symlink(library, link) != 0 && !(errno == EEXIST && links_to(link, library))))

@@ -19,9 +19,11 @@ int vc_library_find(char *ret, size_t size);
 int vc_library_link_folder(const char *library, char *ret, size_t size);
 /** Whether LD_PRELOAD can hold a path. */
 bool vc_library_plain(const char *path);
+/** Path of libvramcore-audit.so, beside `library`. 0, or a negative VC_E_NOT_FOUND or _LIMIT. */
+int vc_library_audit(const char *library, char *ret, size_t size);
 /**
- * A value for LD_PRELOAD: the library before what is there already. LD_PRELOAD cannot hold paths
- * with blanks or colons; for such a library a link in `folder` is used. 0 or a negative VC_E_*.
+ * A value for LD_PRELOAD or LD_AUDIT: the library before what is there already. They cannot hold
+ * paths with blanks or colons; for such a library a link in `folder` is used. 0 or a negative VC_E_*.
  */
 int vc_library_preload(const char *library, const char *folder, const char *before, char *ret,
 		       size_t size);

@@ -19,6 +19,7 @@
 #include "capture/outside/library.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/outside.h"
+#include "capture/outside/program.h"
 #include "capture/outside/setting_check.h"
 #include "capture/outside/supervise.h"
 #include "formats/error.h"
@@ -54,6 +55,8 @@ struct run {
 	bool print_environment;
 	char **program;
 	char library[PATH_MAX], folder[PATH_MAX], preload[4 * PATH_MAX];
+	char audit[4 * PATH_MAX];      /* "": not asked for */
+	char sanitizer[4 * PATH_MAX];  /* for ASAN_OPTIONS; "": left as it is */
 	char out[PATH_MAX];
 };
 
@@ -111,19 +114,57 @@ static void print_variable(const char *name, const char *value)
 	putchar('\n');
 }
 
+/*
+ * AddressSanitizer wants to be the first library and ends a program in which it is not. The recorder
+ * stands in front of nothing that it needs.
+ */
+static void choose_sanitizer(struct run *run)
+{
+	const char *before = getenv("ASAN_OPTIONS");
+	char path[PATH_MAX];
+
+	if (run->program && vc_program_find(run->program[0], path) &&
+	    vc_program_needs(path, "libasan.so"))
+		snprintf(run->sanitizer, sizeof(run->sanitizer), "verify_asan_link_order=0%s%s",
+			 before && *before ? ":" : "", before ? before : "");
+}
+
+/* The values of LD_PRELOAD and LD_AUDIT; `folder` is for links. */
+static int choose_libraries(struct run *run, const char *folder)
+{
+	char audit[PATH_MAX];
+	int result = vc_library_preload(run->library, folder, getenv("LD_PRELOAD"), run->preload,
+					sizeof(run->preload));
+
+	if (result == 0 && (run->value[SETTING_AUDIT] || getenv("VRAMCORE_AUDIT"))) {
+		result = vc_library_audit(run->library, audit, sizeof(audit));
+		if (result == 0)
+			result = vc_library_preload(audit, folder, getenv("LD_AUDIT"), run->audit,
+						    sizeof(run->audit));
+		if (result == VC_E_NOT_FOUND)
+			fprintf(stderr, "vramcore: libvramcore-audit.so is not beside %s\n",
+				run->library);
+	}
+	choose_sanitizer(run);
+	return result;
+}
+
 static int print_environment(struct run *run)
 {
 	char folder[64] = "";
 
 	if ((!vc_library_plain(run->library) &&
 	     vc_library_link_folder(run->library, folder, sizeof(folder)) != 0) ||
-	    vc_library_preload(run->library, folder, getenv("LD_PRELOAD"), run->preload,
-			       sizeof(run->preload)) != 0) {
+	    choose_libraries(run, folder) != 0) {
 		fprintf(stderr, "vramcore: %s: LD_PRELOAD cannot hold this path (blanks or colons)\n",
 			run->library);
 		return 2;
 	}
 	print_variable("LD_PRELOAD", run->preload);
+	if (run->audit[0])
+		print_variable("LD_AUDIT", run->audit);
+	if (run->sanitizer[0])
+		print_variable("ASAN_OPTIONS", run->sanitizer);
 	if (!getenv("NVTX_INJECTION64_PATH"))
 		print_variable("NVTX_INJECTION64_PATH", run->library);
 	for (size_t i = 0; i < SETTINGS; i++) {
@@ -143,6 +184,10 @@ static void set_environment(const struct run *run)
 	setenv("VRAMCORE_DIR", run->folder, 1);
 	setenv("VRAMCORE_OUT", run->out, 1);
 	setenv("LD_PRELOAD", run->preload, 1);
+	if (run->audit[0])
+		setenv("LD_AUDIT", run->audit, 1);
+	if (run->sanitizer[0])
+		setenv("ASAN_OPTIONS", run->sanitizer, 1);
 	if (!getenv("NVTX_INJECTION64_PATH"))
 		setenv("NVTX_INJECTION64_PATH", run->library, 1);
 }
@@ -378,7 +423,6 @@ static int supervise(struct run *run)
 
 static int run_program(struct run *run)
 {
-	const char *before = getenv("LD_PRELOAD");
 
 	if (vc_library_find(run->library, sizeof(run->library)) != 0) {
 		fprintf(stderr, "vramcore: libvramcore.so is not beside this program, nor in ../lib: "
@@ -393,8 +437,7 @@ static int run_program(struct run *run)
 			strerror(errno));
 		return 2;
 	}
-	if (vc_library_preload(run->library, run->folder, before, run->preload,
-			       sizeof(run->preload)) != 0) {
+	if (choose_libraries(run, run->folder) != 0) {
 		fprintf(stderr, "vramcore: %s: LD_PRELOAD cannot hold this path\n", run->library);
 		rmdir(run->folder);
 		return 2;
