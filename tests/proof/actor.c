@@ -162,6 +162,8 @@ static void initialise(void)
 	DIR *tasks;
 	int count = 0;
 
+	if (!vramcore_v1_step)
+		say("without the recorder:", "init");
 	test_functions_get("link");
 	if (cu.cuInit(0))
 		say("no driver", "");
