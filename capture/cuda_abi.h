@@ -34,7 +34,9 @@ enum {
 
 enum {
 	VC_CU_LOCATION_DEVICE = 1,
-	VC_CU_NODE_ALLOCATE = 10,     /* type of a graph's node, first member of its parameters */
+	VC_CU_NODE_ALLOCATE = 10,     /* type of a graph's node */
+	VC_CU_CAPTURING = 1,          /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+	VC_CU_STREAM_PER_THREAD = 2,  /* handle: what 0 means to `_ptsz` functions */
 	VC_CU_ARRAY_SPARSE = 0x40,    /* flags: no memory of its own */
 	VC_CU_ARRAY_DEFERRED = 0x80,
 };
@@ -61,6 +63,34 @@ struct vc_cu_pool_properties {
 	unsigned short usage;
 	unsigned char reserved[54];
 };
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS */
+struct vc_cu_node_allocation {
+	struct vc_cu_pool_properties pool;
+	const void *access;
+	size_t access_count;
+	size_t bytes;
+	vc_cu_pointer pointer; /* the driver's answer */
+};
+
+/* CUgraphNodeParams */
+struct vc_cu_node_parameters {
+	int type; /* VC_CU_NODE_* */
+	int reserved[3];
+	union {
+		long long reserved1[29];
+		struct vc_cu_node_allocation allocation;
+	};
+	long long reserved2;
+};
+
+/** What a node of a graph allocates; NULL where it is of another type. */
+static inline struct vc_cu_node_allocation *
+vc_cu_node_allocates(struct vc_cu_node_parameters *parameters)
+{
+	return parameters && parameters->type == VC_CU_NODE_ALLOCATE ? &parameters->allocation :
+								       NULL;
+}
 
 struct vc_cu_pool_export {
 	unsigned char reserved[64];

@@ -48,7 +48,7 @@ static bool outlives_context(uint8_t kind)
 {
 	const uint64_t kinds = VC_KINDS(VC_KIND_POOL) | VC_KINDS(VC_KIND_RESERVATION) |
 			       VC_KINDS(VC_KIND_HANDLE) | VC_KINDS(VC_KIND_HOST_HANDLE) |
-			       VC_KINDS(VC_KIND_MAPPING);
+			       VC_KINDS(VC_KIND_MAPPING) | VC_KINDS(VC_KIND_GRAPH_ALLOCATION);
 
 	return VC_KINDS(kind) & kinds;
 }
@@ -64,11 +64,33 @@ static void ask_context(uint64_t *context, int *device)
 		*device = number;
 }
 
+/* What an import is: the driver tells how much lies at an address, or whose memory a handle is. */
+static void complete_import(const struct vc_call *call, struct vc_birth *birth)
+{
+	struct vc_cu_allocation_properties properties;
+	vc_cu_pointer base;
+	size_t size;
+
+	if (birth->size)
+		return;
+	if (call->references) {
+		if (vc_driver.cuMemGetAllocationPropertiesFromHandle &&
+		    !vc_driver.cuMemGetAllocationPropertiesFromHandle(&properties, birth->address) &&
+		    properties.location.type == VC_CU_LOCATION_DEVICE)
+			birth->device_plus_one = (uint16_t)(properties.location.id + 1);
+	} else if (vc_driver.cuMemGetAddressRange_v2 &&
+		   !vc_driver.cuMemGetAddressRange_v2(&base, &size, birth->address)) {
+		birth->size = birth->requested = size - (size_t)(birth->address - base);
+	}
+}
+
 void vc_device_complete(const struct vc_call *call, struct vc_birth *birth)
 {
 	uint64_t context = vc_thread_local.context;
 	int device = vc_thread_local.device;
 
+	if (birth->kind == VC_KIND_IMPORT)
+		complete_import(call, birth);
 	if (call->no_device || call->location) {
 		vc_device_used((int)birth->device_plus_one - 1);
 		return;

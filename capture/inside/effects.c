@@ -94,10 +94,6 @@ void vc_call_birth(const struct vc_call *call, struct vc_birth *ret)
 	};
 	if (!call->out)
 		ret->address = call->address;
-	/* A node of a graph: an address now, bytes only once the graph runs. */
-	if (call->kind == VC_KIND_ASYNC && vc_thread_local.capturing &&
-	    call->stream == vc_thread_local.capture_stream)
-		ret->kind = VC_KIND_GRAPH_ALLOCATION;
 	if (call->location) {
 		if (call->location->type == VC_CU_LOCATION_DEVICE)
 			ret->device_plus_one = (uint16_t)(call->location->id + 1);
@@ -197,6 +193,10 @@ void vc_claims_undo(struct vc_claims *claims)
 
 /* ---- allocate ---- */
 
+/* What .pool may name. */
+#define PARENTS                                                                                    \
+	(VC_KINDS(VC_KIND_POOL) | VC_KINDS(VC_KIND_GRAPH) | VC_KINDS(VC_KIND_GREEN_CONTEXT))
+
 void vc_before_ALLOCATE(struct vc_call *call)
 {
 	struct vc_birth birth;
@@ -206,7 +206,7 @@ void vc_before_ALLOCATE(struct vc_call *call)
 	call->begun = vc_call_enter(call, false);
 	if (call->begun) {
 		vc_call_stack(call);
-		if (call->pool && vc_store_find(call->pool, VC_KINDS(VC_KIND_POOL), &pool)) {
+		if (call->pool && vc_store_find(call->pool, PARENTS, &pool)) {
 			call->parent = pool.birth;
 			call->device_plus_one = pool.copy.device_plus_one;
 		}
@@ -225,6 +225,8 @@ static void complete_birth(struct vc_call *call, struct vc_birth *birth)
 		birth->address = vc_call_out(call->out, call->out_bytes);
 	if (call->pitch)
 		birth->size = pitch * call->height;
+	if (birth->kind == VC_KIND_ASYNC)
+		vc_graph_captured(call, birth);
 	vc_device_complete(call, birth);
 }
 
@@ -258,6 +260,10 @@ void vc_before_FREE(struct vc_call *call)
 		vc_call_stack(call);
 		if (vc_store_claim(call->address, call->kinds, &claims->first[0]))
 			claims->count = 1;
+		else if (call->kinds == VC_KINDS_FREEABLE &&
+			 vc_store_find(call->address, VC_KINDS(VC_KIND_GRAPH_ALLOCATION),
+				       &claims->first[0]))
+			call->parent = claims->first[0].birth; /* stays: its graph may run again */
 	}
 	vc_call_leave(call);
 }
@@ -273,7 +279,7 @@ void vc_after_FREE(struct vc_call *call, vc_cu_result result)
 	}
 	if (result == VC_CU_SUCCESS) {
 		vc_call_death(call, &death);
-		if (!call->claims->count && call->address)
+		if (!call->claims->count && !call->parent && call->address)
 			vc_store_count(VC_COUNTER_FREES_UNKNOWN);
 		vc_claims_commit(call->claims, &death);
 	} else {
@@ -283,51 +289,21 @@ void vc_after_FREE(struct vc_call *call, vc_cu_result result)
 	vc_call_leave(call);
 }
 
-/* ---- unrecorded, and capture ---- */
+/* ---- export ---- */
 
-void vc_before_UNRECORDED(struct vc_call *call)
+void vc_before_EXPORT(struct vc_call *call)
 {
 	(void)call;
 }
 
-void vc_after_UNRECORDED(struct vc_call *call, vc_cu_result result)
+void vc_after_EXPORT(struct vc_call *call, vc_cu_result result)
 {
-	static uint8_t said[VC_ROWS]; /* the recording's life that it was said in */
-
-	if (result != VC_CU_SUCCESS || !call->unrecorded)
-		return;
-	if (vc_call_enter(call, true)) {
-		vc_store_count(VC_COUNTER_UNHOOKED_ALLOCATING);
-		if (__atomic_exchange_n(&said[call->row], vc_thread_local.life,
-					__ATOMIC_RELAXED) != vc_thread_local.life)
-			vc_store_environment_add(VC_UNRECORDED_VARIABLE, vc_row_name[call->row]);
+	if (result == VC_CU_SUCCESS) {
+		call->outer = vc_enter();
+		if (vc_store_ready())
+			vc_store_count(VC_COUNTER_EXPORTS);
+		vc_call_leave(call);
+	} else {
+		vc_failure_result(call->row, result, &call->registers);
 	}
-	vc_call_leave(call);
-}
-
-void vc_before_CAPTURE_BEGIN(struct vc_call *call)
-{
-	(void)call;
-}
-
-void vc_after_CAPTURE_BEGIN(struct vc_call *call, vc_cu_result result)
-{
-	if (result != VC_CU_SUCCESS || vc_thread_local.capturing == UINT8_MAX)
-		return;
-	vc_thread_local.capturing++;
-	vc_thread_local.capture_stream = call->stream;
-}
-
-void vc_before_CAPTURE_END(struct vc_call *call)
-{
-	(void)call;
-}
-
-/* A capture ends with an invalid one too: whatever the driver says, it is over. */
-void vc_after_CAPTURE_END(struct vc_call *call, vc_cu_result result)
-{
-	(void)call;
-	(void)result;
-	if (vc_thread_local.capturing)
-		vc_thread_local.capturing--;
 }

@@ -33,7 +33,6 @@ struct vc_call {
 	uint8_t out_bytes;
 	uint8_t pitch_bytes;
 	bool no_device;           /* what is made belongs to no device */
-	bool unrecorded;          /* this call allocates */
 	uint32_t references;      /* of what is made */
 	int device_plus_one;
 	const void *out;          /* where the driver writes the address or handle */
@@ -41,7 +40,8 @@ struct vc_call {
 	uint64_t address;         /* of what is freed or changed; of what is made when out is NULL */
 	uint64_t kinds;           /* VC_KINDS of what may be freed */
 	uint64_t size, width, height, offset;
-	uint64_t stream, pool;
+	uint64_t stream;
+	uint64_t pool;            /* handle of the pool, graph or green context it is made in */
 	uint64_t handle;          /* physical handle of a mapping */
 	const struct vc_cu_location *location;
 	struct vc_registers registers; /* of the caller */
@@ -57,14 +57,22 @@ struct vc_call {
 };
 
 #define VC_HANDLE(pointer) ((uint64_t)(uintptr_t)(pointer))
+/* `_ptsz` functions mean the thread's own stream by 0. */
+#define VC_THREAD_STREAM(stream) ((stream) ? VC_HANDLE(stream) : VC_CU_STREAM_PER_THREAD)
 #define VC_OUT(pointer) .out = (pointer), .out_bytes = sizeof(*(pointer))
 #define VC_PITCH(pointer) .pitch = (pointer), .pitch_bytes = sizeof(*(pointer))
 
-/** What cuMemFree and cuMemFreeAsync take. */
+/* A node of a graph that allocates; `allocation` is NULL where it does not. */
+#define VC_NODE(allocation, graph)                                                                 \
+	.out = (allocation) ? &(allocation)->pointer : NULL, .out_bytes = sizeof(vc_cu_pointer),   \
+	.kind = (allocation) ? VC_KIND_GRAPH_ALLOCATION : VC_KIND_UNKNOWN,                         \
+	.size = (allocation) ? (allocation)->bytes : 0,                                            \
+	.location = (allocation) ? &(allocation)->pool.location : NULL, .pool = VC_HANDLE(graph)
+
+/** What cuMemFree and cuMemFreeAsync take, beside allocations of graphs: those stay. */
 #define VC_KINDS_FREEABLE                                                                          \
 	(VC_KINDS(VC_KIND_LINEAR) | VC_KINDS(VC_KIND_PITCHED) | VC_KINDS(VC_KIND_MANAGED) |         \
-	 VC_KINDS(VC_KIND_ASYNC) | VC_KINDS(VC_KIND_IMPORT) | VC_KINDS(VC_KIND_MAPPING) |           \
-	 VC_KINDS(VC_KIND_GRAPH_ALLOCATION))
+	 VC_KINDS(VC_KIND_ASYNC) | VC_KINDS(VC_KIND_IMPORT) | VC_KINDS(VC_KIND_MAPPING))
 /** What cuMemMap and cuMemRelease take. */
 #define VC_KINDS_HANDLES                                                                           \
 	(VC_KINDS(VC_KIND_HANDLE) | VC_KINDS(VC_KIND_HOST_HANDLE) | VC_KINDS(VC_KIND_IMPORT) |      \
@@ -80,8 +88,13 @@ VC_EFFECT(HANDLE_RELEASE)   /* a handle loses a reference */
 VC_EFFECT(HANDLE_RETAIN)    /* a handle gains a reference */
 VC_EFFECT(MAP)              /* a mapping is born, its handle gains a reference */
 VC_EFFECT(UNMAP)            /* the mappings of a range die, their handles lose references */
-VC_EFFECT(CAPTURE_BEGIN)    /* this thread captures a stream */
-VC_EFFECT(CAPTURE_END)
+VC_EFFECT(EXPORT)           /* another process may hold what is ours from now on */
+VC_EFFECT(CAPTURE_BEGIN)    /* a stream is captured: a graph is born, if it is not `address` */
+VC_EFFECT(CAPTURE_END)      /* the graph is the program's, or dies with what it was given */
+VC_EFFECT(GRAPH_NODE)       /* a node, which may be an allocation */
+VC_EFFECT(GRAPH_DESTROY)    /* a graph or an executable dies, with the last the allocations */
+VC_EFFECT(GREEN_CREATE)     /* a green context is born, and the device's own gains a reference */
+VC_EFFECT(GREEN_DESTROY)    /* both lose it */
 VC_EFFECT(CONTEXT_CREATE)   /* a context is born and current */
 VC_EFFECT(CONTEXT_DESTROY)  /* it dies with all it holds */
 VC_EFFECT(CONTEXT_ATTACH)   /* it gains a reference */
@@ -91,14 +104,11 @@ VC_EFFECT(CONTEXT_POP)      /* what is current to this thread is not known any m
 VC_EFFECT(PRIMARY_RETAIN)   /* a device's own context is born or gains a reference */
 VC_EFFECT(PRIMARY_RELEASE)  /* it loses one, and dies with the last */
 VC_EFFECT(PRIMARY_RESET)    /* it dies */
-VC_EFFECT(UNRECORDED)       /* memory is made that no record tells of: counted and said */
 #undef VC_EFFECT
-
-/** Name under which called functions of effect UNRECORDED stand among the kept variables. */
-#define VC_UNRECORDED_VARIABLE "(unrecorded function)"
 
 /** A new recording begins: nothing is known of contexts made before. */
 void vc_context_forget(void);
+void vc_graph_forget(void);
 
 /* ---- shared by the effects (effects.c) ---- */
 
@@ -114,6 +124,8 @@ bool vc_call_enter_after(struct vc_call *call, vc_cu_result result);
 void vc_call_leave(struct vc_call *call);
 /** Fills what is known of a birth before the driver is asked. */
 void vc_call_birth(const struct vc_call *call, struct vc_birth *ret);
+/** Of an allocation on a stream that is captured: it is a node of a graph. */
+void vc_graph_captured(const struct vc_call *call, struct vc_birth *birth);
 /** What is common to the deaths of one call. */
 void vc_call_death(const struct vc_call *call, struct vc_death *ret);
 /** What the driver wrote at `out` (4 or 8 bytes); 0 where there is nothing. */

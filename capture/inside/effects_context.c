@@ -61,12 +61,12 @@ void vc_after_CONTEXT_POP(struct vc_call *call, vc_cu_result result)
 
 /* ---- birth ---- */
 
-static void context_born(struct vc_call *call, uint64_t context, uint8_t flags)
+static void context_born(struct vc_call *call, uint64_t context, uint8_t flags, uint32_t references)
 {
 	struct vc_birth birth;
 
 	call->kind = VC_KIND_CONTEXT;
-	call->references = 1;
+	call->references = references;
 	vc_call_stack(call);
 	vc_call_birth(call, &birth);
 	birth.address = context;
@@ -90,7 +90,7 @@ void vc_after_CONTEXT_CREATE(struct vc_call *call, vc_cu_result result)
 	if (vc_call_enter(call, result == VC_CU_SUCCESS || result == VC_CU_OUT_OF_MEMORY)) {
 		vc_call_stack(call);
 		if (result == VC_CU_SUCCESS)
-			context_born(call, context, 0);
+			context_born(call, context, 0, 1);
 		else
 			vc_call_failed(call, result, 0, call->device_plus_one - 1);
 	}
@@ -156,7 +156,8 @@ static void context_ends(struct vc_call *call, vc_cu_result result)
 			vc_claims_undo(call->claims);
 		}
 	}
-	if (result == VC_CU_SUCCESS && vc_thread_local.context == call->address)
+	if (result == VC_CU_SUCCESS &&
+	    vc_thread_local.context == (call->handle ? call->handle : call->address))
 		vc_thread_local.context_known = false;
 	vc_call_leave(call);
 }
@@ -227,12 +228,16 @@ void vc_after_PRIMARY_RETAIN(struct vc_call *call, vc_cu_result result)
 		if (result != VC_CU_SUCCESS) {
 			vc_call_stack(call);
 			vc_call_failed(call, result, 0, device);
-		} else if (__atomic_fetch_add(&retained[device], 1, __ATOMIC_ACQ_REL)) {
-			vc_store_reference(context, KIND_CONTEXT, 1);
-			vc_call_succeeded();
 		} else {
-			__atomic_store_n(&primary[device], context, __ATOMIC_RELEASE);
-			context_born(call, context, VC_FLAG_PRIMARY);
+			uint32_t references = __atomic_add_fetch(&retained[device], 1,
+								 __ATOMIC_ACQ_REL);
+
+			if (__atomic_exchange_n(&primary[device], context, __ATOMIC_ACQ_REL)) {
+				vc_store_reference(context, KIND_CONTEXT, 1);
+				vc_call_succeeded();
+			} else {
+				context_born(call, context, VC_FLAG_PRIMARY, references);
+			}
 		}
 	}
 	vc_call_leave(call);
@@ -249,44 +254,57 @@ static uint32_t release_one(int device)
 	return before;
 }
 
-void vc_before_PRIMARY_RELEASE(struct vc_call *call)
+/* Takes a reference off the device's own context; with the last it goes. */
+static void release_before(struct vc_call *call)
 {
 	int device = call->device_plus_one - 1;
+	uint32_t before = release_one(device);
 
-	if (vc_call_enter(call, false) && device_in_range(call)) {
-		uint32_t before = release_one(device);
+	call->references = before; /* what a refused call gives back */
+	call->handle = __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
+	if (before == 1)
+		claim_context(call, call->handle);
+	else if (before)
+		vc_store_reference(call->handle, KIND_CONTEXT, -1);
+}
 
-		call->references = before; /* what a refused call gives back */
-		call->address = __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE);
-		if (before == 1)
-			claim_context(call, call->address);
-		else if (before)
-			vc_store_reference(call->address, KIND_CONTEXT, -1);
+static void release_after(struct vc_call *call, vc_cu_result result)
+{
+	bool last = call->references == 1;
+
+	context_ends(call, result);
+	if (!call->references || !device_in_range(call))
+		return;
+	if (result == VC_CU_SUCCESS) {
+		if (last)
+			__atomic_store_n(&primary[call->device_plus_one - 1], 0, __ATOMIC_RELEASE);
+		return;
 	}
+	call->outer = vc_enter();
+	__atomic_fetch_add(&retained[call->device_plus_one - 1], 1, __ATOMIC_ACQ_REL);
+	if (vc_store_ready() && !last)
+		vc_store_reference(call->handle, KIND_CONTEXT, 1);
+	vc_call_leave(call);
+}
+
+void vc_before_PRIMARY_RELEASE(struct vc_call *call)
+{
+	if (vc_call_enter(call, false) && device_in_range(call))
+		release_before(call);
 	vc_call_leave(call);
 }
 
 void vc_after_PRIMARY_RELEASE(struct vc_call *call, vc_cu_result result)
 {
-	bool last = call->references == 1;
-
-	if (last || result != VC_CU_SUCCESS)
-		context_ends(call, result);
-	if (result == VC_CU_SUCCESS || !call->references || !device_in_range(call))
-		return;
-	call->outer = vc_enter();
-	__atomic_fetch_add(&retained[call->device_plus_one - 1], 1, __ATOMIC_ACQ_REL);
-	if (vc_store_ready() && !last)
-		vc_store_reference(call->address, KIND_CONTEXT, 1);
-	vc_call_leave(call);
+	release_after(call, result);
 }
 
 void vc_before_PRIMARY_RESET(struct vc_call *call)
 {
 	if (vc_call_enter(call, false) && device_in_range(call)) {
-		call->address = __atomic_load_n(&primary[call->device_plus_one - 1],
-						__ATOMIC_ACQUIRE);
-		claim_context(call, call->address);
+		call->handle = __atomic_load_n(&primary[call->device_plus_one - 1],
+					       __ATOMIC_ACQUIRE);
+		claim_context(call, call->handle);
 	}
 	vc_call_leave(call);
 }
@@ -294,6 +312,51 @@ void vc_before_PRIMARY_RESET(struct vc_call *call)
 void vc_after_PRIMARY_RESET(struct vc_call *call, vc_cu_result result)
 {
 	context_ends(call, result);
-	if (result == VC_CU_SUCCESS && device_in_range(call))
+	if (result == VC_CU_SUCCESS && device_in_range(call)) {
 		__atomic_store_n(&retained[call->device_plus_one - 1], 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&primary[call->device_plus_one - 1], 0, __ATOMIC_RELEASE);
+	}
+}
+
+/* ---- green contexts: a part of a device, which keeps the device's own context ---- */
+
+void vc_before_GREEN_CREATE(struct vc_call *call)
+{
+	vc_before_ALLOCATE(call);
+}
+
+void vc_after_GREEN_CREATE(struct vc_call *call, vc_cu_result result)
+{
+	uint64_t context;
+
+	vc_after_ALLOCATE(call, result);
+	if (result != VC_CU_SUCCESS || !device_in_range(call))
+		return;
+	call->outer = vc_enter();
+	__atomic_fetch_add(&retained[call->device_plus_one - 1], 1, __ATOMIC_ACQ_REL);
+	context = __atomic_load_n(&primary[call->device_plus_one - 1], __ATOMIC_ACQUIRE);
+	if (context && vc_store_ready())
+		vc_store_reference(context, KIND_CONTEXT, 1);
+	vc_call_leave(call);
+}
+
+void vc_before_GREEN_DESTROY(struct vc_call *call)
+{
+	struct vc_claim green;
+
+	if (vc_call_enter(call, false)) {
+		vc_call_stack(call);
+		if (vc_store_find(call->address, call->kinds, &green) &&
+		    vc_claims_add(call->claims, &green)) {
+			call->device_plus_one = green.copy.device_plus_one;
+			if (device_in_range(call))
+				release_before(call);
+		}
+	}
+	vc_call_leave(call);
+}
+
+void vc_after_GREEN_DESTROY(struct vc_call *call, vc_cu_result result)
+{
+	release_after(call, result);
 }

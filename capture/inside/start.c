@@ -135,6 +135,7 @@ static void forget(void)
 	vc_stack_forget();
 	vc_device_forget();
 	vc_context_forget();
+	vc_graph_forget();
 	vc_agent_forget();
 	vc_failure_forget();
 }

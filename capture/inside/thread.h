@@ -27,7 +27,7 @@ struct vc_thread {
 struct vc_thread_local {
 	struct vc_thread *block;  /* NULL until the first hook on this thread */
 	uint64_t context;         /* current context as seen set; valid if context_known */
-	uint64_t capture_stream;  /* of the capture begun last */
+	uint64_t capture_graph;   /* made by the capture begun last, 0: none or not known */
 	uintptr_t entered_at;     /* frame that entered the recorder, while depth > 0 */
 	uint32_t id;              /* kernel thread id, 0 until known */
 	uint32_t phase;           /* string id of the running phase */

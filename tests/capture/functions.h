@@ -21,10 +21,8 @@ enum test_row {
 /** Functions that are not hooked and that test programs need. */
 #define TEST_PLAIN(X)                                                                              \
 	X(cuInit, (unsigned int flags))                                                            \
-	X(cuStreamCreate, (vc_cu_stream * stream, unsigned int flags))                             \
-	X(cuStreamDestroy_v2, (vc_cu_stream stream))                                               \
-	X(cuMemExportToShareableHandle,                                                            \
-	  (void *shared, vc_cu_memory_handle handle, int type, uint64_t flags))                    \
+	X(cuDevResourceGenerateDesc,                                                               \
+	  (vc_cu_object * description, void *resources, unsigned int count))                       \
 	X(cuCtxGetCurrent, (vc_cu_context * context))
 
 struct test_functions {

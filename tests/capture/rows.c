@@ -5,10 +5,12 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "compare.h"
@@ -112,7 +114,7 @@ static void pools(void)
 	vc_cu_pool pool, other;
 	struct vc_cu_pool_export export = {{0}};
 
-	CHECK(!cu.cuStreamCreate(&stream, 0));
+	GOOD(cuStreamCreate, &stream, 0);
 	GOOD(cuMemPoolCreate, &pool, &properties);
 	GOOD(cuMemAllocAsync, &pointer[0], 1000, stream);
 	GOOD(cuMemAllocAsync_ptsz, &pointer[1], 2 << 20, stream);
@@ -184,7 +186,7 @@ static void import(void)
 	int descriptor = -1;
 
 	GOOD(cuMemCreate, &handle, granule, &properties, 0);
-	CHECK(!cu.cuMemExportToShareableHandle(&descriptor, handle, 1, 0));
+	GOOD(cuMemExportToShareableHandle, &descriptor, handle, 1, 0);
 	GOOD(cuMemImportFromShareableHandle, &imported, (void *)(intptr_t)descriptor, 1);
 	GOOD(cuMemAddressReserve, &range, granule, 0, 0, 0);
 	GOOD(cuMemMap, range, granule, 0, imported, 0);
@@ -249,52 +251,314 @@ static void arrays(void)
 	compare("arrays: gone");
 }
 
-/* What the simulated driver cannot do: its answers come through, nothing is recorded. */
+/* Memory of other processes: a child exports, and holds it until its standard input ends. */
+#define EXPORTED (3 << 20)
+
+static int exporter(void)
+{
+	struct vc_cu_ipc_handle handle;
+	vc_cu_context context;
+	vc_cu_pointer pointer;
+	char end;
+
+	if (cu.cuInit(0) || cu.cuCtxCreate_v2(&context, 0, 0) ||
+	    cu.cuMemAlloc_v2(&pointer, EXPORTED) || cu.cuIpcGetMemHandle(&handle, pointer))
+		return 1;
+	if (write(1, &handle, sizeof(handle)) != sizeof(handle) || read(0, &end, 1) < 0)
+		return 1;
+	return 0;
+}
+
+static struct vc_cu_ipc_handle exported_by_child(const char *way, int *ret_hold, pid_t *ret_pid)
+{
+	struct vc_cu_ipc_handle handle = {{0}};
+	int in[2], out[2];
+
+	CHECK(!pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC));
+	*ret_pid = fork();
+	if (!*ret_pid) {
+		dup2(in[0], 0);
+		dup2(out[1], 1);
+		/* A file of its own for the judge: this one's is this process's. */
+		setenv("SIMCUDA_MAP", "", 1);
+		execl("/proc/self/exe", "capture_rows", way, "export", (char *)NULL);
+		_exit(9);
+	}
+	close(in[0]);
+	close(out[1]);
+	CHECK(read(out[0], &handle, sizeof(handle)) == sizeof(handle));
+	close(out[0]);
+	*ret_hold = in[1];
+	return handle;
+}
+
+static void other_process(const char *way)
+{
+	struct vc_cu_ipc_handle handle;
+	struct test_recording recording;
+	const struct vc_record *record;
+	vc_cu_pointer first, second;
+	int hold, status;
+	pid_t pid;
+
+	handle = exported_by_child(way, &hold, &pid);
+	GOOD(cuIpcOpenMemHandle, &first, handle, 1);
+	GOOD(cuIpcOpenMemHandle_v2, &second, handle, 1);
+	compare("other process: opened");
+	if (!test_recording_open(getpid(), &recording)) {
+		record = test_record(&recording, VC_KIND_IMPORT, first);
+		CHECK(record && record->size == EXPORTED && record->device_plus_one == 1);
+		test_recording_close(&recording);
+	}
+	GOOD(cuIpcCloseMemHandle, first);
+	BAD(INVALID_VALUE, cuIpcCloseMemHandle, first);
+	GOOD(cuIpcCloseMemHandle, second);
+	compare("other process: closed");
+	close(hold);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
+/* Handles for others: counted, and the map stays. */
+static void exports(void)
+{
+	struct vc_cu_pool_properties properties = {
+		.allocation_type = 1, .handle_types = 1, .location = {1, 0}};
+	struct vc_cu_pool_export data = {{0}};
+	struct vc_cu_ipc_handle handle;
+	vc_cu_pointer pointer, imported, linear;
+	uint64_t before = counter(VC_COUNTER_EXPORTS);
+	vc_cu_pool pool, other;
+	int descriptor = -1;
+
+	GOOD(cuMemPoolCreate, &pool, &properties);
+	GOOD(cuMemAllocFromPoolAsync, &pointer, 1 << 20, pool, NULL);
+	GOOD(cuMemAlloc_v2, &linear, 4096);
+	GOOD(cuMemPoolExportToShareableHandle, &descriptor, pool, 1, 0);
+	GOOD(cuMemPoolExportPointer, &data, pointer);
+	GOOD(cuIpcGetMemHandle, &handle, linear);
+	ANY(cuMemGetHandleForAddressRange, &descriptor, linear, 4096, 1, 0);
+	CHECK(counter(VC_COUNTER_EXPORTS) == before + 3);
+	compare("exports: made");
+	GOOD(cuMemPoolImportFromShareableHandle, &other, (void *)(intptr_t)descriptor, 1, 0);
+	GOOD(cuMemPoolImportPointer, &imported, other, &data);
+	compare("exports: come back");
+	GOOD(cuMemFreeAsync, imported, NULL);
+	GOOD(cuMemPoolDestroy, other);
+	GOOD(cuMemFree_v2, linear);
+	GOOD(cuMemFreeAsync, pointer, NULL);
+	GOOD(cuMemPoolDestroy, pool);
+	compare("exports: gone");
+	close(descriptor);
+}
+
+/* Memory of other interfaces, and objects that lead to memory of several devices. */
 static void foreign(void)
 {
-	struct vc_cu_multicast_properties multicast = {.devices = 2, .size = 2 << 20};
-	struct vc_cu_external_memory external = {.type = 1, .size = 1 << 20};
-	struct vc_cu_external_buffer buffer = {.size = 1 << 20};
-	struct vc_cu_ipc_handle handle = {{0}};
+	struct vc_cu_multicast_properties multicast = {.devices = 2, .size = 4 << 20};
+	struct vc_cu_external_memory external = {.type = 1, .size = 3 << 20};
+	struct vc_cu_external_buffer buffer = {.offset = 1 << 20, .size = 1 << 20};
 	vc_cu_memory_handle object;
-	vc_cu_pointer pointer;
-	vc_cu_object memory, node;
-	int parameters[64] = {VC_CU_NODE_ALLOCATE};
+	vc_cu_pointer pointer, range;
+	vc_cu_object memory;
+	vc_cu_array array;
 
-	ANY(cuMulticastCreate, &object, &multicast);
-	ANY(cuIpcOpenMemHandle, &pointer, handle, 1);
-	ANY(cuIpcOpenMemHandle_v2, &pointer, handle, 1);
-	ANY(cuIpcCloseMemHandle, 0x1000);
-	ANY(cuImportExternalMemory, &memory, &external);
-	ANY(cuExternalMemoryGetMappedBuffer, &pointer, NULL, &buffer);
-	ANY(cuDestroyExternalMemory, NULL);
-	ANY(cuGraphAddMemAllocNode, &node, NULL, NULL, 0, parameters);
-	ANY(cuGraphAddNode, &node, NULL, NULL, 0, parameters);
-	ANY(cuGraphAddNode_v2, &node, NULL, NULL, NULL, 0, parameters);
-	compare("foreign");
+	GOOD(cuMulticastCreate, &object, &multicast);
+	GOOD(cuMemAddressReserve, &range, 4 << 20, 0, 0, 0);
+	GOOD(cuMemMap, range, 4 << 20, 0, object, 0);
+	compare("foreign: a multicast object, mapped");
+	GOOD(cuMemRelease, object);
+	compare("foreign: held by its mapping");
+	GOOD(cuMemUnmap, range, 4 << 20);
+	GOOD(cuMemAddressFree, range, 4 << 20);
+	compare("foreign: it is gone");
+	GOOD(cuImportExternalMemory, &memory, &external);
+	GOOD(cuExternalMemoryGetMappedBuffer, &pointer, memory, &buffer);
+	compare("foreign: external memory");
+	ANY(cuExternalMemoryGetMappedMipmappedArray, &array, memory, NULL);
+	GOOD(cuMemFree_v2, pointer);
+	GOOD(cuDestroyExternalMemory, memory);
+	compare("foreign: external memory is gone");
+}
+
+/* An allocation of the graph, of one device and without bytes of its own. */
+static void check_allocation(vc_cu_pointer pointer, uint64_t size, vc_cu_graph graph)
+{
+	struct test_recording recording;
+	const struct vc_record *record, *parent;
+
+	if (test_recording_open(getpid(), &recording)) {
+		CHECK(!"a recording");
+		return;
+	}
+	record = test_record(&recording, VC_KIND_GRAPH_ALLOCATION, pointer);
+	parent = test_record(&recording, VC_KIND_GRAPH, (uintptr_t)graph);
+	CHECK(record && record->size == size && record->device_plus_one == 1);
+	CHECK(record && parent && record->parent == vc_state_number(parent->state));
+	test_recording_close(&recording);
 }
 
 static void capture(void)
 {
-	vc_cu_pointer captured, beside;
-	vc_cu_stream stream;
-	vc_cu_graph graph;
+	vc_cu_pointer captured, beside, other;
+	vc_cu_stream stream, second;
+	vc_cu_object executable;
+	vc_cu_graph graph = NULL;
+	uint64_t unknown;
 
-	CHECK(!cu.cuStreamCreate(&stream, 0));
+	GOOD(cuStreamCreate, &stream, 0);
+	GOOD(cuStreamCreateWithPriority, &second, 1, -1);
 	GOOD(cuStreamBeginCapture, stream);
 	GOOD(cuMemAllocAsync, &captured, 3 << 20, stream);
 	GOOD(cuMemAllocAsync, &beside, 1 << 20, NULL);
-	compare("capture: one in the graph, one beside");
-	CHECK(CALL(cuStreamEndCapture, stream, &graph) == 0);
+	GOOD(cuMemAllocAsync, &other, 1 << 20, second);
+	compare("capture: one in the graph, two beside");
+	GOOD(cuMemFreeAsync, captured, stream); /* a node, too */
+	CHECK(CALL(cuStreamEndCapture, second, &graph) != 0); /* this one is not captured */
+	GOOD(cuStreamEndCapture, stream, &graph);
 	GOOD(cuMemFree_v2, beside);
+	GOOD(cuMemFreeAsync, other, stream);
 	compare("capture: ended");
-	ANY(cuStreamBeginCapture_ptsz, stream);
-	ANY(cuStreamEndCapture_ptsz, stream, &graph);
-	ANY(cuStreamBeginCapture_v2, stream, 0);
-	ANY(cuStreamEndCapture, stream, &graph);
-	ANY(cuStreamBeginCapture_v2_ptsz, stream, 0);
-	ANY(cuStreamEndCapture, stream, &graph);
-	CHECK(!cu.cuStreamDestroy_v2(stream));
+	check_allocation(captured, 3 << 20, graph);
+	GOOD(cuGraphInstantiate, &executable, graph, NULL, NULL, 0);
+	compare("capture: instantiated");
+	CHECK(!cu.cuGraphLaunch(executable, stream));
+	unknown = counter(VC_COUNTER_FREES_UNKNOWN);
+	GOOD(cuMemFreeAsync, captured, stream); /* until the next launch */
+	compare("capture: freed, but not gone");
+	CHECK(!cu.cuGraphLaunch(executable, stream));
+	GOOD(cuMemFree_v2, captured);
+	CHECK(counter(VC_COUNTER_FREES_UNKNOWN) == unknown);
+	GOOD(cuGraphDestroy, graph);
+	compare("capture: held by the executable");
+	GOOD(cuGraphExecDestroy, executable);
+	compare("capture: gone");
+	GOOD(cuStreamBeginCapture_v2, stream, 0);
+	GOOD(cuMemAllocAsync_ptsz, &captured, 1 << 20, stream);
+	GOOD(cuStreamEndCapture, stream, &graph);
+	compare("capture: again");
+	GOOD(cuGraphDestroy, graph);
+	compare("capture: the graph is gone");
+	GOOD(cuStreamBeginCapture_ptsz, stream);
+	GOOD(cuStreamEndCapture_ptsz, stream, &graph);
+	GOOD(cuGraphDestroy, graph);
+	GOOD(cuStreamBeginCapture_v2_ptsz, stream, 0);
+	GOOD(cuStreamEndCapture, stream, &graph);
+	GOOD(cuGraphDestroy, graph);
+	GOOD(cuStreamDestroy_v2, stream);
+	GOOD(cuStreamDestroy, second);
+	compare("capture: streams are gone");
+}
+
+static void graphs(void)
+{
+	struct vc_cu_node_allocation allocation = {
+		.pool = {.allocation_type = 1, .location = {1, 0}}, .bytes = 5 << 20};
+	struct vc_cu_node_parameters any = {.type = VC_CU_NODE_ALLOCATE, .allocation = allocation};
+	struct vc_cu_node_parameters empty = {.type = 5};
+	vc_cu_object node, executable, second;
+	vc_cu_graph graph, copy, captured;
+	vc_cu_stream stream;
+	vc_cu_pointer pointer;
+	int parameters[16] = {0};
+
+	GOOD(cuStreamCreate, &stream, 0);
+	GOOD(cuGraphCreate, &graph, 0);
+	GOOD(cuGraphAddNode, &node, graph, NULL, 0, &empty);
+	GOOD(cuGraphClone, &copy, graph);
+	compare("graphs: two without memory");
+	GOOD(cuGraphInstantiate_v2, &executable, copy, NULL, NULL, 0);
+	GOOD(cuGraphInstantiateWithFlags, &second, copy, 0);
+	compare("graphs: two executables");
+	GOOD(cuGraphExecDestroy, executable);
+	GOOD(cuGraphExecDestroy, second);
+	BAD(400, cuGraphExecDestroy, second);
+	GOOD(cuGraphDestroy, copy);
+	GOOD(cuGraphAddMemAllocNode, &node, graph, NULL, 0, &allocation);
+	check_allocation(allocation.pointer, 5 << 20, graph);
+	any.allocation.bytes = 6 << 20;
+	GOOD(cuGraphAddNode, &node, graph, NULL, 0, &any);
+	check_allocation(any.allocation.pointer, 6 << 20, graph);
+	any.allocation.bytes = 7 << 20;
+	GOOD(cuGraphAddNode_v2, &node, graph, NULL, NULL, 0, &any);
+	check_allocation(any.allocation.pointer, 7 << 20, graph);
+	any.allocation.bytes = 0;
+	BAD(INVALID_VALUE, cuGraphAddNode_v2, &node, graph, NULL, NULL, 0, &any);
+	BAD(INVALID_VALUE, cuGraphAddNode, &node, graph, NULL, 0, NULL);
+	BAD(INVALID_VALUE, cuGraphAddMemAllocNode, &node, graph, NULL, 0, NULL);
+	compare("graphs: nodes");
+	GOOD(cuStreamBeginCaptureToGraph, stream, graph, NULL, NULL, 0, 0);
+	GOOD(cuMemAllocAsync, &pointer, 8 << 20, stream);
+	compare("graphs: captured into one that there is");
+	GOOD(cuStreamEndCapture, stream, &captured);
+	CHECK(captured == graph);
+	check_allocation(pointer, 8 << 20, graph);
+	GOOD(cuStreamBeginCaptureToGraph_ptsz, stream, graph, NULL, NULL, 0, 0);
+	GOOD(cuStreamEndCapture_ptsz, stream, &captured);
+	GOOD(cuGraphInstantiateWithParams, &executable, graph, parameters);
+	CHECK(CALL(cuGraphInstantiateWithParams_ptsz, &second, graph, parameters) != 0);
+	compare("graphs: one executable of memory");
+	GOOD(cuGraphExecDestroy, executable);
+	compare("graphs: held by the graph");
+	GOOD(cuGraphInstantiateWithParams_ptsz, &executable, graph, parameters);
+	GOOD(cuGraphDestroy, graph);
+	compare("graphs: held by the executable");
+	GOOD(cuGraphExecDestroy, executable);
+	compare("graphs: gone");
+	GOOD(cuStreamDestroy_v2, stream);
+}
+
+static void code(const char *file)
+{
+	vc_cu_object module[4], library[2];
+
+	GOOD(cuModuleLoad, &module[0], file);
+	GOOD(cuModuleLoadData, &module[1], "code");
+	GOOD(cuModuleLoadDataEx, &module[2], "code", 0, NULL, NULL);
+	GOOD(cuModuleLoadFatBinary, &module[3], "code");
+	GOOD(cuLibraryLoadData, &library[0], "code", NULL, NULL, 0, NULL, NULL, 0);
+	GOOD(cuLibraryLoadFromFile, &library[1], file, NULL, NULL, 0, NULL, NULL, 0);
+	compare("code: loaded");
+	CHECK(CALL(cuModuleLoad, &module[0], "/no/such/file") != 0);
+	CHECK(CALL(cuLibraryLoadData, &library[0], NULL, NULL, NULL, 0, NULL, NULL, 0) != 0);
+	for (int i = 0; i < 3; i++)
+		GOOD(cuModuleUnload, module[i]);
+	GOOD(cuLibraryUnload, library[0]);
+	BAD(400, cuLibraryUnload, library[0]);
+	compare("code: some unloaded");
+	GOOD(cuModuleUnload, module[3]);
+	GOOD(cuLibraryUnload, library[1]);
+	compare("code: gone");
+}
+
+/* Device 1: its own context is made by the first green one, and goes with the last reference. */
+static void green(void)
+{
+	vc_cu_object description, first, second;
+	vc_cu_context context;
+	vc_cu_stream stream;
+
+	CHECK(!cu.cuDevResourceGenerateDesc(&description, &description, 1));
+	GOOD(cuDevicePrimaryCtxRetain, &context, 1);
+	GOOD(cuGreenCtxCreate, &first, description, 1, 1);
+	GOOD(cuGreenCtxCreate, &second, description, 1, 1);
+	BAD(INVALID_VALUE, cuGreenCtxCreate, &second, description, 1, 0);
+	GOOD(cuGreenCtxStreamCreate, &stream, first, 1, 0);
+	compare("green: two and a stream");
+	GOOD(cuDevicePrimaryCtxRelease_v2, 1);
+	GOOD(cuGreenCtxDestroy, first);
+	BAD(400, cuGreenCtxDestroy, first);
+	compare("green: the device's own context is held by one");
+	GOOD(cuStreamDestroy_v2, stream);
+	GOOD(cuGreenCtxDestroy, second);
+	compare("green: gone");
+	/* The other way round: the device's own context is found when the program asks for it. */
+	GOOD(cuGreenCtxCreate, &first, description, 1, 1);
+	GOOD(cuDevicePrimaryCtxRetain, &context, 1);
+	compare("green: before the device's own");
+	GOOD(cuGreenCtxDestroy, first);
+	compare("green: the device's own stays");
+	GOOD(cuDevicePrimaryCtxRelease_v2, 1);
+	compare("green: none");
 }
 
 static void contexts(void)
@@ -405,6 +669,8 @@ int main(int argc, char **argv)
 
 	if (!test_functions_get(way))
 		return 1;
+	if (argc > 2)
+		return exporter();
 	CHECK(!cu.cuInit(0));
 	CHECK(test_recordings() == 0);
 	ANY(cuGetProcAddress, "cuMemAlloc", &function, 12000, 0);
@@ -418,8 +684,13 @@ int main(int argc, char **argv)
 	import();
 	host();
 	arrays();
+	exports();
+	other_process(way);
 	foreign();
 	capture();
+	graphs();
+	code(argv[0]);
+	green();
 	details();
 	CHECK(counter(VC_COUNTER_DEVICE_UNKNOWN) == 0);
 	CHECK(counter(VC_COUNTER_STACKS_SKIPPED) == 0);

@@ -102,7 +102,10 @@ static uint64_t kind_of_judge(uint32_t kind)
 	case SIM_ROW_CONTEXT: return VC_KIND_CONTEXT;
 	case SIM_ROW_ARRAY: return VC_KIND_ARRAY;
 	case SIM_ROW_MIPMAP: return VC_KIND_MIPMAPPED_ARRAY;
-	default: return VC_KIND_UNKNOWN; /* not recorded: streams, modules and such */
+	case SIM_ROW_STREAM: return VC_KIND_STREAM;
+	case SIM_ROW_MODULE: return VC_KIND_MODULE;
+	case SIM_ROW_LIBRARY: return VC_KIND_LIBRARY;
+	default: return VC_KIND_UNKNOWN; /* not recorded: events */
 	}
 }
 

@@ -59,6 +59,13 @@ static CUresult load_library(CUlibrary *ret, const void *image)
 	return result;
 }
 
+static CUresult load_library_file(CUlibrary *ret, const char *path)
+{
+	if (!path)
+		return CUDA_ERROR_INVALID_VALUE;
+	return access(path, R_OK) ? CUDA_ERROR_FILE_NOT_FOUND : load_library(ret, path);
+}
+
 static void destroy_child(struct sim_object *object, void *parent)
 {
 	if (object->code.parent == *(uint64_t *)parent)
@@ -249,6 +256,11 @@ SIM_ENTRY(cuLibraryLoadData,
 	   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count),
 	  ((void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count,
 	   load_library(ret, image)))
+SIM_ENTRY(cuLibraryLoadFromFile,
+	  (CUlibrary *ret, const char *path, CUjit_option *jit, void **jit_values,
+	   unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count),
+	  ((void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count,
+	   load_library_file(ret, path)))
 SIM_ENTRY(cuLibraryUnload, (CUlibrary library), unload(SIM_LIBRARY, (uint64_t)library))
 SIM_ENTRY(cuLibraryGetKernel, (CUkernel *ret, CUlibrary library, const char *name),
 	  get_kernel(ret, library, name))

@@ -25,8 +25,13 @@ static __thread struct {
 	uint64_t handle[SIM_CONTEXT_DEPTH];
 } current __attribute__((tls_model("initial-exec")));
 
-/* SIMCUDA_HIDDEN_CONTEXT: the device whose primary context threads find without asking, or -1. */
-static int hidden_device = -1;
+/*
+ * SIMCUDA_HIDDEN_CONTEXT: the devices whose primary contexts threads find without asking; threads
+ * get them in turn, in the order of their first need.
+ */
+static int hidden_devices[SIM_MAX_DEVICES];
+static unsigned int hidden_count;
+static _Atomic unsigned int hidden_next;
 
 static CUresult push(uint64_t handle);
 static CUresult primary_retain(CUcontext *ret, CUdevice device);
@@ -45,9 +50,10 @@ static CUresult no_current(struct sim_object **ret)
 
 	if (current.depth)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-	if (hidden_device < 0)
+	if (!hidden_count)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	result = primary_retain(&context, hidden_device);
+	result = primary_retain(
+		&context, hidden_devices[atomic_fetch_add(&hidden_next, 1) % hidden_count]);
 	if (result != CUDA_SUCCESS)
 		return result;
 	push((uint64_t)context);
@@ -82,10 +88,13 @@ CUresult sim_context_start(void)
 {
 	const char *hidden = getenv("SIMCUDA_HIDDEN_CONTEXT");
 
-	if (hidden && *hidden) {
-		hidden_device = atoi(hidden);
-		if (!sim_device_valid(hidden_device))
-			hidden_device = sim_device_count - 1;
+	while (hidden && *hidden && hidden_count < SIM_MAX_DEVICES) {
+		int device = atoi(hidden);
+
+		hidden_devices[hidden_count++] =
+			sim_device_valid(device) ? device : sim_device_count - 1;
+		hidden += strcspn(hidden, ",");
+		hidden += *hidden == ',';
 	}
 	for (int i = 0; i < sim_device_count; i++) {
 		struct sim_object *object = sim_object_create(SIM_CONTEXT);
@@ -408,6 +417,18 @@ static CUresult primary_release(CUdevice device, bool reset)
 		atomic_store(&primary->context_data.active, active - 1);
 	pthread_mutex_unlock(&context_lock);
 	return result;
+}
+
+CUresult sim_primary_retain(CUdevice device)
+{
+	CUcontext context;
+
+	return primary_retain(&context, device);
+}
+
+void sim_primary_release(CUdevice device)
+{
+	primary_release(device, false);
 }
 
 static CUresult primary_flags(CUdevice device, unsigned int flags, bool only_asleep)

@@ -30,8 +30,14 @@ static struct sim_object *make_graph(int device)
 	graph->device = device;
 	graph->graph.references = 1;
 	graph->graph.named = true;
-	graph->row = sim_judge_add(SIM_ROW_GRAPH, sim_object_handle(graph), 0, device, 0);
+	graph->row = sim_judge_add(SIM_ROW_GRAPH, sim_object_handle(graph), 0, -1, 0);
 	return graph;
+}
+
+static void destroy_node_of(struct sim_object *node, void *graph)
+{
+	if (node->exec.graph == graph)
+		sim_object_destroy(node);
 }
 
 /* The lock is held. */
@@ -47,6 +53,7 @@ static void drop_reference(struct sim_object *graph)
 		sim_uncharge(graph->device, graph->graph.bytes);
 		charged[graph->device] -= graph->graph.bytes;
 	}
+	sim_object_each(SIM_NODE, destroy_node_of, graph);
 	sim_object_destroy(graph);
 }
 
@@ -107,6 +114,19 @@ static CUresult begin(CUstream handle)
 	return CUDA_SUCCESS;
 }
 
+static CUresult begin_to(CUstream handle, CUgraph into)
+{
+	struct sim_object *stream = sim_object_find(SIM_STREAM, (uint64_t)handle);
+	struct sim_object *graph = find_graph(into);
+
+	if (!stream || !graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (stream->stream.graph)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	stream->stream.graph = sim_object_handle(graph);
+	return CUDA_SUCCESS;
+}
+
 static CUresult end(CUstream handle, CUgraph *ret)
 {
 	struct sim_object *stream = sim_object_find(SIM_STREAM, (uint64_t)handle);
@@ -148,11 +168,11 @@ CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph
 				       .size = size,
 				       .kind = SIM_ROW_GRAPH_MEMORY,
 				       .device = graph->device,
-				       .whole = true,
-				       .context = sim_object_handle(context) };
+				       .whole = true };
 	struct sim_range *range;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
+	(void)context;
 	if (!ret || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&graph_lock);
@@ -179,6 +199,133 @@ CUresult sim_graph_free(struct sim_object *graph, uint64_t address)
 	return result;
 }
 
+/* The range of a living graph that starts there. */
+struct owner {
+	uint64_t address;
+	struct sim_object *graph;
+	uint32_t range;
+};
+
+static void match_owner(struct sim_object *graph, void *argument)
+{
+	struct owner *owner = argument;
+
+	for (uint32_t i = 0; i < graph->graph.count; i++) {
+		if (graph->graph.range[i] != owner->address)
+			continue;
+		owner->graph = graph;
+		owner->range = i;
+	}
+}
+
+CUresult sim_graph_free_now(uint64_t address)
+{
+	struct owner owner = { .address = address };
+	CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+	pthread_mutex_lock(&graph_lock);
+	sim_object_each(SIM_GRAPH, match_owner, &owner);
+	if (owner.graph && owner.graph->graph.backed &&
+	    !(owner.graph->graph.freed & 1u << owner.range)) {
+		owner.graph->graph.freed |= 1u << owner.range;
+		result = CUDA_SUCCESS;
+	}
+	pthread_mutex_unlock(&graph_lock);
+	return result;
+}
+
+/* --- nodes --- */
+
+static CUresult add_node(CUgraphNode *ret, CUgraph handle)
+{
+	struct sim_object *graph = find_graph(handle), *node;
+
+	if (!ret)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	node = sim_object_create(SIM_NODE);
+	if (!node)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	node->exec.graph = graph;
+	*ret = (CUgraphNode)sim_object_handle(node);
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_allocation(CUgraphNode *ret, CUgraph handle,
+			       CUDA_MEM_ALLOC_NODE_PARAMS *parameters)
+{
+	struct sim_object *graph = find_graph(handle);
+	CUresult result;
+
+	if (!ret || !parameters || !parameters->bytesize ||
+	    parameters->poolProps.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+	    parameters->poolProps.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!sim_device_valid(parameters->poolProps.location.id))
+		return CUDA_ERROR_INVALID_DEVICE;
+	/* All memory of a graph is charged to one device here. */
+	if (graph->graph.count && graph->device != parameters->poolProps.location.id)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	graph->device = parameters->poolProps.location.id;
+	result = sim_graph_allocate(NULL, graph, parameters->bytesize, &parameters->dptr);
+	return result == CUDA_SUCCESS ? add_node(ret, handle) : result;
+}
+
+static CUresult add_free(CUgraphNode *ret, CUgraph handle, CUdeviceptr address)
+{
+	struct sim_object *graph = find_graph(handle);
+	CUresult result;
+
+	if (!ret)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	result = sim_graph_free(graph, address);
+	return result == CUDA_SUCCESS ? add_node(ret, handle) : result;
+}
+
+static CUresult add_any(CUgraphNode *ret, CUgraph handle, CUgraphNodeParams *parameters)
+{
+	if (!parameters)
+		return CUDA_ERROR_INVALID_VALUE;
+	switch ((int)parameters->type) {
+	case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+		return add_allocation(ret, handle, (CUDA_MEM_ALLOC_NODE_PARAMS *)&parameters->alloc);
+	case CU_GRAPH_NODE_TYPE_MEM_FREE:
+		return add_free(ret, handle, parameters->free.dptr);
+	case CU_GRAPH_NODE_TYPE_EMPTY:
+		return add_node(ret, handle);
+	default:
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
+}
+
+static CUresult destroy_node(CUgraphNode handle)
+{
+	struct sim_object *node = sim_object_find(SIM_NODE, (uint64_t)handle);
+
+	if (!node)
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (node->exec.graph->graph.count)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	sim_object_destroy(node);
+	return CUDA_SUCCESS;
+}
+
+static CUresult clone(struct sim_object *context, CUgraph *ret, CUgraph handle)
+{
+	struct sim_object *graph = find_graph(handle);
+
+	if (!ret)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return graph->graph.count ? CUDA_ERROR_NOT_SUPPORTED : create(context, ret, 0);
+}
+
 /* --- executables --- */
 
 static CUresult instantiate(CUgraphExec *ret, CUgraph handle)
@@ -189,14 +336,17 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&graph_lock);
 	graph = find_graph(handle);
+	if (graph && graph->graph.count && graph->graph.references > 1) {
+		pthread_mutex_unlock(&graph_lock);
+		return CUDA_ERROR_NOT_SUPPORTED;
+	}
 	if (graph)
 		exec = sim_object_create(SIM_GRAPH_EXEC);
 	if (exec) {
 		exec->device = graph->device;
 		exec->exec.graph = graph;
 		graph->graph.references++;
-		exec->row = sim_judge_add(SIM_ROW_GRAPH_EXEC, sim_object_handle(exec), 0,
-					  exec->device, 0);
+		exec->row = sim_judge_add(SIM_ROW_GRAPH_EXEC, sim_object_handle(exec), 0, -1, 0);
 		*ret = (CUgraphExec)sim_object_handle(exec);
 	}
 	pthread_mutex_unlock(&graph_lock);
@@ -227,6 +377,8 @@ static CUresult launch(CUgraphExec handle, CUstream stream)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 		}
 	}
+	if (result == CUDA_SUCCESS)
+		graph->graph.freed = 0;
 	pthread_mutex_unlock(&graph_lock);
 	return result;
 }
@@ -283,6 +435,32 @@ SIM_ENTRY_CONTEXT(cuGraphInstantiate_v2,
 SIM_ENTRY_CONTEXT(cuGraphInstantiateWithFlags,
 		  (CUgraphExec *ret, CUgraph graph, unsigned long long flags),
 		  ((void)flags, instantiate(ret, graph)))
+SIM_ENTRY_CONTEXT_TWIN(cuGraphInstantiateWithParams, _ptsz,
+		       (CUgraphExec *ret, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+		       parameters ? instantiate(ret, graph) : CUDA_ERROR_INVALID_VALUE)
+SIM_ENTRY_CONTEXT(cuGraphClone, (CUgraph *ret, CUgraph graph), clone(context, ret, graph))
+SIM_ENTRY(cuGraphAddMemAllocNode,
+	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+	   CUDA_MEM_ALLOC_NODE_PARAMS *parameters),
+	  ((void)dependencies, (void)count, add_allocation(ret, graph, parameters)))
+SIM_ENTRY(cuGraphAddMemFreeNode,
+	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+	   CUdeviceptr address),
+	  ((void)dependencies, (void)count, add_free(ret, graph, address)))
+SIM_ENTRY(cuGraphAddNode,
+	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies, size_t count,
+	   CUgraphNodeParams *parameters),
+	  ((void)dependencies, (void)count, add_any(ret, graph, parameters)))
+SIM_ENTRY(cuGraphAddNode_v2,
+	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies,
+	   const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *parameters),
+	  ((void)dependencies, (void)edges, (void)count, add_any(ret, graph, parameters)))
+SIM_ENTRY(cuGraphDestroyNode, (CUgraphNode node), destroy_node(node))
+SIM_ENTRY_CONTEXT_TWIN(cuStreamBeginCaptureToGraph, _ptsz,
+		       (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+			const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode),
+		       ((void)dependencies, (void)edges, (void)count, (void)mode,
+			begin_to(stream, graph)))
 SIM_ENTRY_CONTEXT_TWIN(cuGraphLaunch, _ptsz, (CUgraphExec exec, CUstream stream),
 		       launch(exec, stream))
 SIM_ENTRY_CONTEXT_TWIN(cuGraphUpload, _ptsz, (CUgraphExec exec, CUstream stream),

@@ -126,7 +126,9 @@ CUresult sim_free_device(uint64_t address)
 	if (!address)
 		return CUDA_SUCCESS;
 	result = sim_range_destroy(address, SIM_FREEABLE, &gone);
-	if (result == CUDA_SUCCESS && gone.kind == SIM_ROW_ASYNC)
+	if (result != CUDA_SUCCESS)
+		return sim_graph_free_now(address) == CUDA_SUCCESS ? CUDA_SUCCESS : result;
+	if (gone.kind == SIM_ROW_ASYNC)
 		sim_pool_credit(gone.pool, gone.requested);
 	return result;
 }

@@ -92,7 +92,7 @@ static CUresult import_handle(CUmemGenericAllocationHandle *ret, void *shared,
 	properties.location.type = (CUmemLocationType)description.location;
 	properties.location.id = description.device;
 	properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-	result = sim_handle_create(description.size, &properties, true, &handle);
+	result = sim_handle_create(description.size, &properties, SIM_ROW_IMPORT, &handle);
 	if (result == CUDA_SUCCESS)
 		*ret = handle;
 	return result;

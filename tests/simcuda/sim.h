@@ -118,6 +118,10 @@ enum sim_object_type {
 	SIM_KERNEL,
 	SIM_GRAPH,
 	SIM_GRAPH_EXEC,
+	SIM_NODE,
+	SIM_EXTERNAL,
+	SIM_GREEN,
+	SIM_RESOURCES,
 };
 
 struct sim_heap;
@@ -169,6 +173,7 @@ struct sim_object {
 			uint64_t size;
 			uint32_t references;
 			uint32_t mappings;
+			bool multicast;
 			CUmemAllocationProp properties;
 		} handle;
 		struct {
@@ -188,10 +193,14 @@ struct sim_object {
 			uint64_t bytes;
 			uint32_t count;
 			uint64_t range[SIM_GRAPH_RANGES];
+			uint32_t freed; /* bit per range: since the last launch */
 		} graph;
 		struct {
 			struct sim_object *graph;
-		} exec;
+		} exec; /* also a node */
+		struct {
+			uint64_t size;
+		} external;
 	};
 };
 
@@ -356,7 +365,7 @@ void sim_range_touch(uint64_t address);
 /** What cuMemFree takes. */
 #define SIM_FREEABLE                                                                               \
 	(1u << SIM_ROW_LINEAR | 1u << SIM_ROW_PITCHED | 1u << SIM_ROW_MANAGED |                    \
-	 1u << SIM_ROW_ASYNC | 1u << SIM_ROW_IMPORT)
+	 1u << SIM_ROW_ASYNC | 1u << SIM_ROW_IMPORT | 1u << SIM_ROW_MAPPING)
 
 /* --- what the parts tell each other --- */
 
@@ -393,9 +402,19 @@ CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph
 			    CUdeviceptr *ret);
 /** CUDA_SUCCESS if the address is memory of that graph, for a free that is captured. */
 CUresult sim_graph_free(struct sim_object *graph, uint64_t address);
-/** A handle to memory of its own; charged or, when imported, not. */
-CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, bool imported,
+/** The same for a free that is not captured: it has run since, and the memory was not freed yet. */
+CUresult sim_graph_free_now(uint64_t address);
+/**
+ * A handle of a kind of judge's row: HANDLE has memory of its own, IMPORT is charged to nobody,
+ * MULTICAST has none.
+ */
+CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, uint32_t kind,
 			   uint64_t *ret);
+CUresult sim_primary_retain(CUdevice device);
+void sim_primary_release(CUdevice device);
+/** A stream of that context. */
+CUresult sim_stream_create(struct sim_object *context, CUstream *ret, unsigned int flags,
+			   int priority);
 /** Size and properties of a handle that a program may still use. */
 CUresult sim_handle_describe(uint64_t handle, CUmemAllocationProp *properties, uint64_t *size);
 /** The pool that a program may still use, or NULL. */

@@ -302,6 +302,40 @@ CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned int);
 CUresult cuStreamWaitEvent_ptsz(CUstream, CUevent, unsigned int);
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *);
 
+CUresult cuCtxFromGreenCtx(CUcontext *, CUgreenCtx);
+CUresult cuDestroyExternalMemory(CUexternalMemory);
+CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *, CUdevResource *, unsigned int);
+CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *, CUexternalMemory,
+	const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *);
+CUresult cuGraphAddMemAllocNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
+	CUDA_MEM_ALLOC_NODE_PARAMS *);
+CUresult cuGraphAddMemFreeNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUdeviceptr);
+CUresult cuGraphAddNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraphNodeParams *);
+CUresult cuGraphAddNode_v2(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *,
+	size_t, CUgraphNodeParams *);
+CUresult cuGraphClone(CUgraph *, CUgraph);
+CUresult cuGraphDestroyNode(CUgraphNode);
+CUresult cuGraphInstantiateWithParams(CUgraphExec *, CUgraph, CUDA_GRAPH_INSTANTIATE_PARAMS *);
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *, CUgraph,
+	CUDA_GRAPH_INSTANTIATE_PARAMS *);
+CUresult cuGreenCtxCreate(CUgreenCtx *, CUdevResourceDesc, CUdevice, unsigned int);
+CUresult cuGreenCtxDestroy(CUgreenCtx);
+CUresult cuGreenCtxStreamCreate(CUstream *, CUgreenCtx, unsigned int, int);
+CUresult cuImportExternalMemory(CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *);
+CUresult cuLibraryLoadFromFile(CUlibrary *, const char *, CUjit_option *, void **, unsigned int,
+	CUlibraryOption *, void **, unsigned int);
+CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice);
+CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle, size_t, CUdeviceptr, size_t,
+	unsigned long long);
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle,
+	size_t, size_t, unsigned long long);
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle *, const CUmulticastObjectProp *);
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_t);
+CUresult cuStreamBeginCaptureToGraph(CUstream, CUgraph, const CUgraphNode *,
+	const CUgraphEdgeData *, size_t, CUstreamCaptureMode);
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream, CUgraph, const CUgraphNode *,
+	const CUgraphEdgeData *, size_t, CUstreamCaptureMode);
+
 #pragma GCC visibility pop
 
 #endif

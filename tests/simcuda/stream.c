@@ -12,8 +12,8 @@ CUresult sim_stream_check(CUstream stream)
 							       CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult create_stream(struct sim_object *context, CUstream *ret, unsigned int flags,
-			      int priority)
+CUresult sim_stream_create(struct sim_object *context, CUstream *ret, unsigned int flags,
+			   int priority)
 {
 	struct sim_object *stream;
 
@@ -232,9 +232,9 @@ static CUresult elapsed(float *ret, CUevent first, CUevent second)
 }
 
 SIM_ENTRY_CONTEXT(cuStreamCreate, (CUstream *ret, unsigned int flags),
-		  create_stream(context, ret, flags, 0))
+		  sim_stream_create(context, ret, flags, 0))
 SIM_ENTRY_CONTEXT(cuStreamCreateWithPriority, (CUstream *ret, unsigned int flags, int priority),
-		  create_stream(context, ret, flags, priority))
+		  sim_stream_create(context, ret, flags, priority))
 SIM_ENTRY(cuStreamDestroy, (CUstream stream), destroy(SIM_STREAM, (uint64_t)stream))
 SIM_ENTRY(cuStreamDestroy_v2, (CUstream stream), destroy(SIM_STREAM, (uint64_t)stream))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamSynchronize, _ptsz, (CUstream stream), synchronize(context, stream))

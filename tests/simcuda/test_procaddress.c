@@ -125,17 +125,17 @@ static void every_symbol(void **state)
 static void unsupported_and_refused(void **state)
 {
 	CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))symbol("cuInit");
-	CUresult (*green)(void *, unsigned int) =
-		(CUresult(*)(void *, unsigned int))symbol("cuGreenCtxDestroy");
+	CUresult (*surface)(unsigned long long) =
+		(CUresult(*)(unsigned long long))symbol("cuSurfObjectDestroy");
 	CUresult (*table)(const void **, const CUuuid *) =
 		(CUresult(*)(const void **, const CUuuid *))symbol("cuGetExportTable");
 	CUuuid id = { "anything at all" };
 	const void *answer = &id;
 
 	(void)state;
-	assert_result(green(NULL, 0), CUDA_ERROR_NOT_INITIALIZED);
+	assert_result(surface(0), CUDA_ERROR_NOT_INITIALIZED);
 	assert_success(init(0));
-	assert_result(green(NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
+	assert_result(surface(0), CUDA_ERROR_NOT_SUPPORTED);
 	assert_result(table(&answer, &id), CUDA_ERROR_NOT_FOUND);
 	assert_null(answer);
 }

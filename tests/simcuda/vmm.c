@@ -103,7 +103,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties, int *dev
 	}
 }
 
-CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, bool imported,
+CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, uint32_t kind,
 			   uint64_t *ret)
 {
 	struct sim_request request = { .space = &sim_main_space,
@@ -118,7 +118,7 @@ CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, b
 		return CUDA_ERROR_INVALID_VALUE;
 	if (result != CUDA_SUCCESS)
 		return result;
-	request.charged = request.device >= 0 && !imported;
+	request.charged = request.device >= 0 && kind == SIM_ROW_HANDLE;
 	handle = sim_object_create(SIM_HANDLE);
 	result = handle ? sim_range_create(&request, &backing) : CUDA_ERROR_OUT_OF_MEMORY;
 	if (result != CUDA_SUCCESS) {
@@ -131,8 +131,8 @@ CUresult sim_handle_create(size_t size, const CUmemAllocationProp *properties, b
 	handle->handle.size = size;
 	handle->handle.references = 1;
 	handle->handle.properties = *properties;
-	handle->row = sim_judge_add(imported ? SIM_ROW_IMPORT : SIM_ROW_HANDLE,
-				    sim_object_handle(handle), size, request.device, 0);
+	handle->handle.multicast = kind == SIM_ROW_MULTICAST;
+	handle->row = sim_judge_add(kind, sim_object_handle(handle), size, request.device, 0);
 	*ret = sim_object_handle(handle);
 	return CUDA_SUCCESS;
 }
@@ -145,7 +145,7 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 
 	if (!ret || flags)
 		return CUDA_ERROR_INVALID_VALUE;
-	result = sim_handle_create(size, properties, false, &handle);
+	result = sim_handle_create(size, properties, SIM_ROW_HANDLE, &handle);
 	if (result == CUDA_SUCCESS)
 		*ret = handle;
 	return result;
@@ -263,6 +263,49 @@ static CUresult map(CUdeviceptr address, size_t size, size_t offset,
 		result = enter_mapping(address, size, object);
 	pthread_mutex_unlock(&map_lock);
 	return result;
+}
+
+/* --- multicast: objects that lead to memory of several devices, with no memory of their own --- */
+
+static CUresult create_multicast(CUmemGenericAllocationHandle *ret,
+				 const CUmulticastObjectProp *properties)
+{
+	static const CUmemAllocationProp nowhere = {
+		.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+		.location = { .type = CU_MEM_LOCATION_TYPE_HOST }
+	};
+	uint64_t handle;
+	CUresult result;
+
+	if (!ret || !properties || !properties->numDevices || properties->flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	result = sim_handle_create(properties->size, &nowhere, SIM_ROW_MULTICAST, &handle);
+	if (result == CUDA_SUCCESS)
+		*ret = handle;
+	return result;
+}
+
+/* What is bound is only checked: nothing is copied by way of such an object here. */
+static CUresult bind_multicast(CUmemGenericAllocationHandle handle, size_t offset, size_t size,
+			       bool whose, CUmemGenericAllocationHandle memory)
+{
+	struct sim_object *multicast = find_handle(handle);
+
+	if (!multicast || !multicast->handle.multicast || (whose && !find_handle(memory)))
+		return CUDA_ERROR_INVALID_HANDLE;
+	if (!size || (offset | size) % SIM_GRANULE || offset > multicast->handle.size ||
+	    size > multicast->handle.size - offset)
+		return CUDA_ERROR_INVALID_VALUE;
+	return CUDA_SUCCESS;
+}
+
+static CUresult add_multicast(CUmemGenericAllocationHandle handle, CUdevice device)
+{
+	struct sim_object *multicast = find_handle(handle);
+
+	if (!multicast || !multicast->handle.multicast)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return sim_device_valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 /* Whether the range consists of whole mappings without a gap; the lock is held. */
@@ -472,3 +515,23 @@ SIM_ENTRY(cuMemGetAllocationGranularity,
 SIM_ENTRY(cuMemGetAllocationPropertiesFromHandle,
 	  (CUmemAllocationProp *ret, CUmemGenericAllocationHandle handle),
 	  get_properties(ret, handle))
+SIM_ENTRY(cuMulticastCreate,
+	  (CUmemGenericAllocationHandle *ret, const CUmulticastObjectProp *properties),
+	  create_multicast(ret, properties))
+SIM_ENTRY(cuMulticastAddDevice, (CUmemGenericAllocationHandle handle, CUdevice device),
+	  add_multicast(handle, device))
+SIM_ENTRY(cuMulticastBindMem,
+	  (CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory,
+	   size_t memory_offset, size_t size, unsigned long long flags),
+	  memory_offset % SIM_GRANULE || flags ?
+		  CUDA_ERROR_INVALID_VALUE :
+		  bind_multicast(handle, offset, size, true, memory))
+SIM_ENTRY(cuMulticastBindAddr,
+	  (CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr address, size_t size,
+	   unsigned long long flags),
+	  !mapping_at(address) || flags ? CUDA_ERROR_INVALID_VALUE :
+					  bind_multicast(handle, offset, size, false, 0))
+SIM_ENTRY(cuMulticastUnbind,
+	  (CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t size),
+	  !sim_device_valid(device) ? CUDA_ERROR_INVALID_DEVICE :
+				      bind_multicast(handle, offset, size, false, 0))
