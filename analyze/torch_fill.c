@@ -98,7 +98,6 @@ static int fill_allocations(struct fill *fill)
 	const struct vc_tables *tables = fill->tables;
 	uint64_t *first = calloc(tables->rows[VC_TABLE_segments] + 1, sizeof(*first));
 	uint64_t block = 0, birth = 0;
-	uint64_t *order = NULL;
 	int error = first ? 0 : VC_E_NO_MEMORY;
 
 	/* blocks of one segment follow each other: where each segment's begin */
@@ -118,7 +117,6 @@ static int fill_allocations(struct fill *fill)
 			if (is_active(tables, block) && !get(tables, VC_COL_segments_host, i))
 				error = add_block(fill, block, ++birth, parent);
 	}
-	free(order);
 	free(first);
 	return error;
 }
@@ -228,7 +226,10 @@ int vc_torch_fill(struct vc_torch *torch, const struct vc_wanted_columns *wanted
 	struct fill fill = {torch, torch->tables, wanted};
 	int error = fill_allocations(&fill);
 
-	(void)is_wanted;
+	if (!error && torch->keep_trace &&
+	    (is_wanted(&fill, VC_COL_freed_address) || is_wanted(&fill, VC_COL_allocations_time) ||
+	     is_wanted(&fill, VC_COL_allocations_metadata)))
+		error = vc_torch_use_trace(torch->tables, is_wanted(&fill, VC_COL_freed_address));
 	if (!error)
 		error = fill_devices(&fill);
 	if (!error)

@@ -13,4 +13,7 @@ int vc_torch_take_top(struct vc_torch *torch, uint64_t value);
 /** Makes allocations, freed, devices, evidence from segments, blocks and trace. */
 int vc_torch_fill(struct vc_torch *torch, const struct vc_wanted_columns *wanted);
 
+/** Times and metadata of live blocks from the trace; `freed`: rows of freed too. */
+int vc_torch_use_trace(struct vc_tables *tables, bool freed);
+
 #endif

@@ -181,7 +181,8 @@ static int make_report(struct report *report, struct vc_problem *problem)
 		return vc_problem_set(problem, error, session->models[0].path,
 				      "`vramcore info` and `vramcore top` show what it holds",
 				      "no failed allocation is in this file");
-	stack = value(report, VC_COL_failures_stack);
+	stack = vc_stack_reference(report->tables, value(report, VC_COL_failures_stack),
+				   value(report, VC_COL_failures_python));
 	error = vc_session_count(session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
 	if (!error) /* what failed would have been device memory */
 		error = vc_session_want(session, stack, VC_KIND_LINEAR);

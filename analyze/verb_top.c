@@ -21,6 +21,23 @@ struct top {
 
 enum { COLUMN_BYTES, COLUMN_SHARE, COLUMN_BLOCKS, COLUMN_CACHED, COLUMN_SITE, COLUMNS };
 
+/** "0x7f2c4a000000  20.0 MiB large, expandable" */
+static void add_segment(const struct top *top, struct vc_text *text, uint64_t row_plus_one)
+{
+	const struct vc_tables *tables = top->tables;
+	uint64_t row = row_plus_one - 1;
+
+	if (!row_plus_one) {
+		vc_text_add(text, "(none)");
+		return;
+	}
+	vc_text_add(text, "0x%llx  ",
+		    (unsigned long long)vc_value(tables, VC_COL_segments_address, row));
+	vc_text_bytes(text, vc_value(tables, VC_COL_segments_total_size, row), top->emit->exact);
+	vc_text_add(text, " %s%s", vc_string(tables, VC_COL_segments_type, row),
+		    vc_value(tables, VC_COL_segments_expandable, row) ? ", expandable" : "");
+}
+
 static const char *row_text(struct top *top, const struct vc_site_row *row)
 {
 	struct vc_text text = {0};
@@ -45,6 +62,14 @@ static const char *row_text(struct top *top, const struct vc_site_row *row)
 	case VC_BY_SIZE:
 		vc_text_number(&text, row->value);
 		vc_text_add(&text, " B each");
+		break;
+	case VC_BY_SEGMENT:
+		add_segment(top, &text, row->value);
+		break;
+	case VC_BY_POOL:
+		vc_text_add(&text, "(%llu, %llu)%s", (unsigned long long)(row->value >> 32),
+			    (unsigned long long)(row->value & UINT32_MAX),
+			    row->value ? "" : " default");
 		break;
 	default:
 		vc_text_add(&text, "%s", *row->text ? row->text : "(none)");

@@ -17,6 +17,25 @@ static uint64_t live(const struct report *report, enum vc_column_index column, u
 	return vc_value(report->tables, column, row);
 }
 
+/** Stacks as vc_names_chain takes them. */
+static uint64_t live_stack(const struct report *report, uint64_t row)
+{
+	return vc_stack_reference(report->tables, live(report, VC_COL_allocations_stack, row),
+				  live(report, VC_COL_allocations_python, row));
+}
+
+static uint64_t freed_stack(const struct vc_tables *tables, uint64_t row)
+{
+	return vc_stack_reference(tables, vc_value(tables, VC_COL_freed_stack, row),
+				  vc_value(tables, VC_COL_freed_python, row));
+}
+
+static uint64_t death_stack(const struct vc_tables *tables, uint64_t row)
+{
+	return vc_stack_reference(tables, vc_value(tables, VC_COL_freed_death_stack, row),
+				  vc_value(tables, VC_COL_freed_death_python, row));
+}
+
 static void add_when(const struct report *report, struct vc_text *text, uint64_t step,
 		     uint64_t time)
 {
@@ -56,7 +75,7 @@ static void add_live(const struct report *report, struct vc_text *text, uint64_t
 		  live(report, VC_COL_allocations_size, row),
 		  vc_string(report->tables, VC_COL_allocations_label, row));
 	vc_text_add(text, ", allocated at ");
-	add_site(report, text, live(report, VC_COL_allocations_stack, row));
+	add_site(report, text, live_stack(report, row));
 	vc_text_add(text, ", ");
 	add_when(report, text, live(report, VC_COL_allocations_step, row),
 		 live(report, VC_COL_allocations_time, row));
@@ -94,7 +113,7 @@ static void live_json(struct report *report, const char *key, uint64_t row)
 	vc_emit_string(emit, "call", vc_string(report->tables, VC_COL_allocations_call, row));
 	vc_report_stack_json(emit, "stack",
 			     vc_names_chain(report->session->names, 0,
-					    live(report, VC_COL_allocations_stack, row)));
+					    live_stack(report, row)));
 	vc_emit_object_end(emit);
 }
 
@@ -179,10 +198,10 @@ static void freed_json(struct report *report, uint64_t row)
 	vc_emit_string(emit, "label", vc_string(tables, VC_COL_freed_label, row));
 	vc_report_stack_json(emit, "stack",
 			     vc_names_chain(report->session->names, 0,
-					    vc_value(tables, VC_COL_freed_stack, row)));
+					    freed_stack(tables, row)));
 	vc_report_stack_json(emit, "death_stack",
 			     vc_names_chain(report->session->names, 0,
-					    vc_value(tables, VC_COL_freed_death_stack, row)));
+					    death_stack(tables, row)));
 	vc_emit_object_end(emit);
 }
 
@@ -203,14 +222,14 @@ static void emit_freed(struct report *report)
 		add_when(report, &text, vc_value(tables, VC_COL_freed_death_step, row),
 			 vc_value(tables, VC_COL_freed_death_time, row));
 		vc_text_add(&text, " at ");
-		add_site(report, &text, vc_value(tables, VC_COL_freed_death_stack, row));
+		add_site(report, &text, death_stack(tables, row));
 		vc_emit_line(report->emit, "  was    %s", vc_text_get(&text));
 		vc_text_clear(&text);
 		vc_text_add(&text, "allocated ");
 		add_when(report, &text, vc_value(tables, VC_COL_freed_step, row),
 			 vc_value(tables, VC_COL_freed_time, row));
 		vc_text_add(&text, " at ");
-		add_site(report, &text, vc_value(tables, VC_COL_freed_stack, row));
+		add_site(report, &text, freed_stack(tables, row));
 		vc_emit_line(report->emit, "           %s", vc_text_get(&text));
 		vc_text_deinit(&text);
 		freed_json(report, row);
@@ -226,7 +245,7 @@ static void emit_freed(struct report *report)
 /** Asks for the stack of a row of allocations. */
 static int want_live(struct report *report, uint64_t row)
 {
-	return vc_session_want(report->session, live(report, VC_COL_allocations_stack, row),
+	return vc_session_want(report->session, live_stack(report, row),
 			       live(report, VC_COL_allocations_kind, row));
 }
 
@@ -234,11 +253,11 @@ static int want_live(struct report *report, uint64_t row)
 static int want_freed(struct report *report, uint64_t row)
 {
 	const struct vc_tables *tables = report->tables;
-	int error = vc_session_want(report->session, vc_value(tables, VC_COL_freed_stack, row),
+	int error = vc_session_want(report->session, freed_stack(tables, row),
 				    vc_value(tables, VC_COL_freed_kind, row));
 
 	return error ? error : vc_session_want(report->session,
-					       vc_value(tables, VC_COL_freed_death_stack, row),
+					       death_stack(tables, row),
 					       VC_KIND_UNKNOWN);
 }
 

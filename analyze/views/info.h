@@ -12,7 +12,7 @@ struct vc_info_count {
 	uint64_t value;
 };
 
-enum { VC_INFO_COUNTS = 7 };
+enum { VC_INFO_COUNTS = 11 };
 struct vc_info {
 	uint32_t *devices; /* plus one: all that are in the table or hold memory, fullest first */
 	uint32_t device_count;

@@ -72,6 +72,8 @@ static void describe(const struct source *source, const struct vc_account_group 
 		row->key = text_key(row->text);
 		break;
 	case VC_BY_PHASE:
+	case VC_BY_STATE:
+	case VC_BY_METADATA:
 		row->text = vc_tables_text(source->tables, group->extra);
 		row->key = text_key(row->text);
 		break;

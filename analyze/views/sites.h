@@ -21,7 +21,11 @@
 	VC_BY(THREAD, "thread", VC_COL_allocations_thread)     \
 	VC_BY(LIBRARY, "library", VC_COLUMNS)                  \
 	VC_BY(PHASE, "phase", VC_COL_allocations_phase)        \
-	VC_BY(SIZE, "size", VC_COL_allocations_size)
+	VC_BY(SIZE, "size", VC_COL_allocations_size)           \
+	VC_BY(SEGMENT, "segment", VC_COL_allocations_segment)  \
+	VC_BY(POOL, "pool", VC_COL_allocations_pool)           \
+	VC_BY(STATE, "state", VC_COL_allocations_block_state)  \
+	VC_BY(METADATA, "metadata", VC_COL_allocations_metadata)
 
 enum vc_by {
 #define VC_BY(name, text, column) VC_BY_##name,

@@ -18,21 +18,18 @@ static enum state state_of(const struct vc_tables *tables, uint64_t block)
 	return strncmp(state, "active", 6) ? STATE_INACTIVE : STATE_PENDING;
 }
 
-/** Whether a segment is wholly free: such a one could be given back to the driver. */
+/** `held`: others of its segment are in use, so that it cannot be given back to the driver. */
 static void count_block(const struct vc_tables *tables, uint64_t block, bool held,
 			struct vc_torch_numbers *numbers)
 {
 	uint64_t size = vc_value(tables, VC_COL_blocks_size, block);
-	uint64_t requested = vc_value(tables, VC_COL_blocks_requested, block);
-	bool known = vc_value(tables, VC_COL_blocks_keys, block) & UINT64_C(1)
-		     << VC_KEY_REQUESTED_SIZE;
-
 	numbers->blocks++;
 	switch (state_of(tables, block)) {
 	case STATE_ALLOCATED:
-		numbers->allocated += size;
+		numbers->active_blocks++;
 		break;
 	case STATE_PENDING:
+		numbers->active_blocks++;
 		numbers->pending_free += size;
 		break;
 	case STATE_INACTIVE:
@@ -40,11 +37,8 @@ static void count_block(const struct vc_tables *tables, uint64_t block, bool hel
 		numbers->inactive_split += held ? size : 0;
 		if (size > numbers->largest_free)
 			numbers->largest_free = size;
-		return;
+		break;
 	}
-	numbers->active += size;
-	numbers->active_blocks++;
-	numbers->requested += known ? requested : size;
 }
 
 static bool on_device(const struct vc_tables *tables, uint64_t segment, uint64_t device)
@@ -66,6 +60,11 @@ void vc_torch_numbers(const struct vc_tables *tables, uint64_t device,
 		numbers.segments++;
 		numbers.expandable += vc_value(tables, VC_COL_segments_expandable, i) != 0;
 		numbers.reserved += vc_value(tables, VC_COL_segments_total_size, i);
+		numbers.allocated += vc_value(tables, VC_COL_segments_allocated_size, i);
+		numbers.active += vc_value(tables, VC_COL_segments_active_size, i);
+		numbers.requested += vc_value(tables, VC_COL_segments_requested_size, i);
+		numbers.requested_known |= vc_value(tables, VC_COL_segments_keys, i) >>
+						   VC_KEY_REQUESTED_SIZE & 1;
 	}
 	/* blocks of a segment follow each other: first whether any of them is held, then the sums */
 	for (uint64_t first = 0, end; of && first < blocks; first = end) {
@@ -78,7 +77,7 @@ void vc_torch_numbers(const struct vc_tables *tables, uint64_t device,
 		for (uint64_t i = first; i < end; i++)
 			count_block(tables, i, held, &numbers);
 	}
-	numbers.rounding_waste = numbers.active > numbers.requested ?
+	numbers.rounding_waste = numbers.requested_known && numbers.active > numbers.requested ?
 					 numbers.active - numbers.requested : 0;
 	for (uint64_t i = 0; tables->column[VC_COL_trace_device] &&
 			     i < tables->rows[VC_TABLE_trace]; i++)

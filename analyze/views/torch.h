@@ -16,7 +16,8 @@
 struct vc_torch_numbers {
 	uint64_t allocated, active, requested, reserved;
 	uint64_t inactive, inactive_split, pending_free;
-	uint64_t rounding_waste;     /* allocated less requested */
+	bool requested_known;        /* torch 2.0 and later */
+	uint64_t rounding_waste;     /* active less requested */
 	uint64_t largest_free;       /* block */
 	uint64_t segments, blocks, active_blocks, expandable;
 	uint64_t events, ooms;       /* of its trace */
