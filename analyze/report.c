@@ -275,7 +275,7 @@ int vc_report_evidence(struct vc_emit *emit, struct vc_session *session, bool nu
 	evidence = &made;
 	emit_lacks(emit, session);
 	add_clauses(&text, session, evidence, VC_EFFECT_BYTES);
-	if (numbers)
+	if (numbers && !session->models[0].imported)
 		add_numbers(&text, session, evidence);
 	add_clauses(&text, session, evidence, VC_EFFECT_NOTE);
 	if (evidence->complete)

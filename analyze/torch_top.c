@@ -72,6 +72,25 @@ static int each_record(struct top *top, const char *part, uint64_t value, enum v
 	return 0;
 }
 
+/** Failed allocations within a run of events happened on its device. */
+static void set_failures(struct vc_tables *tables, const struct vc_node *run, uint64_t device)
+{
+	const uint64_t *number = tables->column[VC_COL_failures_number];
+	uint64_t low = 0, high = tables->rows[VC_TABLE_failures];
+
+	while (low < high) { /* the first whose event, a row plus 1, is in the run */
+		uint64_t middle = low + (high - low) / 2;
+
+		if (number[middle] <= run->capacity)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < tables->rows[VC_TABLE_failures] && number[low] <= run->capacity + run->count;
+	     low++)
+		tables->column[VC_COL_failures_device][low] = device;
+}
+
 static int take_traces(struct top *top, const char *part, uint64_t value, uint64_t base,
 		       enum vc_column_index count_column)
 {
@@ -79,9 +98,12 @@ static int take_traces(struct top *top, const char *part, uint64_t value, uint64
 	uint64_t count;
 	int error = open_list(top, part, &value, &lists, &count);
 
-	for (uint64_t i = 0; i < count && !error; i++)
+	for (uint64_t i = 0; i < count && !error; i++) {
 		error = each_record(top, part, lists[i], VC_TORCH_EVENT, &top->events,
 				    VC_COL_trace_device, base + i);
+		if (!error && !base && vc_value_tag(lists[i]) == VC_VALUE_RUN)
+			set_failures(top->tables, vc_values_node(&top->torch->values, lists[i]), i);
+	}
 	if (!error)
 		top->tables->column[count_column][0] = count;
 	return error;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analyze/report.h"
+#include "analyze/report_torch.h"
 #include "analyze/views/info.h"
 #include "analyze/views/ledger.h"
 
@@ -43,8 +44,10 @@ static void emit_heading(struct report *report)
 		vc_text_add(&text, " of %llu", (unsigned long long)world);
 	if (*host)
 		vc_text_add(&text, ", host %s", host);
-	vc_text_add(&text, ", pid %llu, ",
-		    (unsigned long long)vc_value(tables, VC_COL_process_pid, 0));
+	vc_text_add(&text, ", ");
+	if (!vc_is_import(tables))
+		vc_text_add(&text, "pid %llu, ",
+			    (unsigned long long)vc_value(tables, VC_COL_process_pid, 0));
 	vc_text_time(&text, vc_value(tables, VC_COL_process_snapshot_time, 0));
 	if (*trigger)
 		vc_text_add(&text, ", trigger %s", trigger);
@@ -61,9 +64,11 @@ static void emit_device_heading(struct report *report, uint32_t device_plus_one)
 
 	vc_report_device(&text, report->tables, device_plus_one);
 	if (device_plus_one && !vc_device_row(report->tables, device_plus_one - 1, &row)) {
-		vc_text_add(&text, ", ");
-		vc_text_bytes(&text, vc_value(report->tables, VC_COL_devices_total, row),
-			      report->emit->exact);
+		if (!vc_is_import(report->tables)) {
+			vc_text_add(&text, ", ");
+			vc_text_bytes(&text, vc_value(report->tables, VC_COL_devices_total, row),
+				      report->emit->exact);
+		}
 		version = vc_value(report->tables, VC_COL_devices_driver_version, row);
 		if (version)
 			vc_text_add(&text, ", driver for CUDA %llu.%llu",
@@ -198,6 +203,8 @@ static int emit_device(struct report *report, uint32_t device_plus_one)
 	vc_emit_line(report->emit, "%s", "");
 	emit_ledger(report, &ledger);
 	emit_peak(report, device_plus_one);
+	if (vc_is_import(report->tables) && device_plus_one)
+		vc_report_torch(report->emit, report->tables, device_plus_one - 1);
 	emit_beside(report, vc_account_find_device(report->account, device_plus_one));
 	vc_emit_object_end(report->emit);
 	return 0;
@@ -274,6 +281,8 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	emit_counts(report);
 	emit_environment(report);
+	if (vc_is_import(report->tables))
+		vc_report_torch_settings(report->emit, report->tables);
 	vc_emit_line(report->emit, "%s", not_known);
 	vc_emit_list(report->emit, "notes");
 	vc_emit_string(report->emit, NULL, not_known);
@@ -300,6 +309,7 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 		return status;
 	report.device_plus_one = (uint32_t)device + 1;
 	vc_wanted_small(&wanted);
+	wanted.column[VC_COL_trace_device] = true;
 	vc_session_wants_account(&wanted);
 	wanted.column[VC_COL_freed_birth] = true;
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);

@@ -71,6 +71,12 @@ int vc_info_make(const struct vc_tables *tables, const struct vc_account *accoun
 			{"threads", "thread", "threads", tables->rows[VC_TABLE_threads]},
 			{"failures", "failed allocation", "failed allocations",
 			 vc_oom_count(tables)},
+			{"segments", "segment", "segments", tables->rows[VC_TABLE_segments]},
+			{"blocks", "block in all", "blocks in all", tables->rows[VC_TABLE_blocks]},
+			{"events", "event of the trace", "events of the trace",
+			 vc_value(tables, VC_COL_origin_events, 0)},
+			{"annotations", "annotation", "annotations",
+			 tables->rows[VC_TABLE_annotations]},
 		},
 	};
 	uint64_t start = vc_value(tables, VC_COL_process_start_time, 0);

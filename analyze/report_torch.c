@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/report_torch.h"
+
+#include <string.h>
+
+#include "analyze/views/torch.h"
+
+static void add_bytes(struct vc_text *text, const struct vc_emit *emit, const char *name,
+		      uint64_t bytes)
+{
+	vc_text_add(text, "%s ", name);
+	vc_text_bytes(text, bytes, emit->exact);
+}
+
+static void emit_json(struct vc_emit *emit, const struct vc_torch_numbers *numbers)
+{
+	vc_emit_object(emit, "torch");
+	vc_emit_number(emit, "allocated", numbers->allocated);
+	vc_emit_number(emit, "active", numbers->active);
+	if (numbers->requested_known)
+		vc_emit_number(emit, "requested", numbers->requested);
+	else
+		vc_emit_null(emit, "requested");
+	vc_emit_number(emit, "reserved", numbers->reserved);
+	vc_emit_number(emit, "inactive", numbers->inactive);
+	vc_emit_number(emit, "inactive_split", numbers->inactive_split);
+	vc_emit_number(emit, "pending_free", numbers->pending_free);
+	vc_emit_number(emit, "rounding_waste", numbers->rounding_waste);
+	vc_emit_number(emit, "largest_free_block", numbers->largest_free);
+	vc_emit_number(emit, "segments", numbers->segments);
+	vc_emit_number(emit, "expandable_segments", numbers->expandable);
+	vc_emit_number(emit, "blocks", numbers->blocks);
+	vc_emit_number(emit, "active_blocks", numbers->active_blocks);
+	vc_emit_number(emit, "events", numbers->events);
+	vc_emit_number(emit, "ooms", numbers->ooms);
+	vc_emit_object_end(emit);
+}
+
+void vc_report_torch(struct vc_emit *emit, const struct vc_tables *tables, uint64_t device)
+{
+	struct vc_torch_numbers numbers;
+	struct vc_text text = {0};
+
+	vc_torch_numbers(tables, device, &numbers);
+	add_bytes(&text, emit, "  torch: allocated", numbers.allocated);
+	add_bytes(&text, emit, ", active", numbers.active);
+	if (numbers.requested_known)
+		add_bytes(&text, emit, ", requested", numbers.requested);
+	add_bytes(&text, emit, ", reserved", numbers.reserved);
+	vc_emit_line(emit, "%s", vc_text_get(&text));
+	vc_text_clear(&text);
+	add_bytes(&text, emit, "  inactive split", numbers.inactive_split);
+	add_bytes(&text, emit, ", largest free block", numbers.largest_free);
+	if (numbers.requested_known)
+		add_bytes(&text, emit, ", lost to rounding", numbers.rounding_waste);
+	if (numbers.pending_free)
+		add_bytes(&text, emit, ", waiting for a stream", numbers.pending_free);
+	vc_text_add(&text, ", ");
+	vc_text_number(&text, numbers.ooms);
+	vc_text_add(&text, numbers.ooms == 1 ? " OOM in the trace" : " OOMs in the trace");
+	vc_emit_line(emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+	emit_json(emit, &numbers);
+}
+
+/** Settings that say nothing: empty, off, or as torch has them when nobody asks. */
+static bool is_usual(const char *value)
+{
+	static const char *const usual[] = {"", "0", "-1", "False", "None"};
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+		if (!strcmp(value, usual[i]))
+			return true;
+	return false;
+}
+
+void vc_report_torch_settings(struct vc_emit *emit, const struct vc_tables *tables)
+{
+	uint64_t rows = tables->rows[VC_TABLE_allocator_settings];
+	struct vc_text text = {0};
+
+	vc_emit_object(emit, "allocator_settings");
+	for (uint64_t i = 0; i < rows; i++) {
+		const char *name = vc_string(tables, VC_COL_allocator_settings_name, i);
+		const char *value = vc_string(tables, VC_COL_allocator_settings_value, i);
+
+		vc_emit_string(emit, name, value);
+		if (!is_usual(value))
+			vc_text_add(&text, "%s%s %s", text.length ? ", " : "  settings: ", name,
+				    value);
+	}
+	vc_emit_object_end(emit);
+	if (rows)
+		vc_emit_line(emit, "%s", text.length ? vc_text_get(&text) :
+					 "  settings: all as PyTorch has them by itself");
+	vc_text_deinit(&text);
+}
