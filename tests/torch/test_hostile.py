@@ -5,6 +5,7 @@
 usage: test_hostile.py VRAMCORE SOURCE
 VRAMCORE_FULL=1: 300 mutations of each input, the files of strangers too, else fewer.
 """
+import copy
 import glob
 import gzip
 import os
@@ -90,7 +91,6 @@ class Hostile(unittest.TestCase):
     def test_depth(self):
         self.refused(P + b"(" * 5000000, "depth")
         self.refused(P + b"]" * 5000000 + b"a" * 4999999 + b".", "depth")
-        self.refused(P + b"}" * 2000 + (b"K\x00" + b"}") * 1 + b"s" * 10, "nothing was executed")
         nest = b"]" * 900 + b"a" * 899 + b"."
         self.refused(P + nest, "not a plain torch snapshot")
         self.refused(P + nest, "depth", arguments=("--limit", "depth=10"))
@@ -124,7 +124,7 @@ class Hostile(unittest.TestCase):
         count = 0
         for path in paths(made_up.plain()):
             for wrong in values if full else random.Random(str(path)).sample(values, 3):
-                whole = made_up.plain()
+                whole = copy.deepcopy(made_up.plain())
                 place = whole
                 for key in path[:-1]:
                     place = place[key]
@@ -138,7 +138,7 @@ class Hostile(unittest.TestCase):
         memoize = gzip.compress(P + b"]" + b"\x94" * 100_000_000, 9)
         self.refused(memoize, "--limit memo=N")
         self.refused(gzip.compress(P + b"]" * 60_000_000, 9), "--limit stack=N")
-        self.refused(gzip.compress(P + b"]" + b"]a" * 10_000_000, 9), "--limit objects=N")
+        self.refused(gzip.compress(P + b"]" + b"]Naa" * 10_000_000, 9), "--limit objects=N")
         self.refused(gzip.compress(P + b"X\x00\x00\x00\x10" + b"a" * (1 << 28), 9), "string")
         self.refused(gzip.compress(made_up.dumps(made_up.plain())), "bytes",
                      arguments=("--limit", "bytes=100"))
