@@ -6,16 +6,23 @@
 #include <string.h>
 
 #include "analyze/pickle.h"
+#include "analyze/torch_html.h"
+#include "analyze/torch_json.h"
 #include "analyze/torch_finish.h"
 
 #define HINT_TORCH "a snapshot holds only dicts, lists, numbers and strings; ask for the file " \
 		   "made by torch.cuda.memory._dump_snapshot"
+
+/* Blanks may come before JSON and pages. */
+enum { PROBE_BYTES = 64 };
 
 bool vc_torch_is(const unsigned char *start, size_t length)
 {
 	static const unsigned char gzip[] = {0x1f, 0x8b, 0x08}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
 
 	if (length >= 2 && start[0] == 0x80 && start[1] <= 5)
+		return true;
+	if (vc_torch_json_is(start, length) || vc_torch_html_is(start, length))
 		return true;
 	return (length >= sizeof(gzip) && !memcmp(start, gzip, sizeof(gzip))) ||
 	       (length >= sizeof(zstd) && !memcmp(start, zstd, sizeof(zstd)));
@@ -69,23 +76,67 @@ static int start_rows(struct vc_tables *tables)
 	return error ? error : vc_tables_append(tables, VC_TABLE_origin, &row);
 }
 
-static int set_origin(struct vc_tables *tables, const struct vc_stream *stream,
-		      const struct vc_pickle *pickle)
+/** How a snapshot was written. */
+struct writing {
+	const char *format, *wrapping;
+	struct vc_pickle pickle; /* of JSON: value and offset only */
+};
+
+static int set_origin(struct vc_tables *tables, const struct writing *writing)
 {
-	static const char format[] = "torch pickle";
-	const char *wrapping = vc_wrapping_text(stream->wrapping);
 	uint64_t text, wrapping_row;
-	int error = vc_tables_string(tables, format, strlen(format), &text);
+	int error = vc_tables_string(tables, writing->format, strlen(writing->format), &text);
 
 	if (!error)
-		error = vc_tables_string(tables, wrapping, strlen(wrapping), &wrapping_row);
+		error = vc_tables_string(tables, writing->wrapping, strlen(writing->wrapping),
+					 &wrapping_row);
 	if (error)
 		return error;
 	tables->column[VC_COL_origin_format][0] = text;
 	tables->column[VC_COL_origin_wrapping][0] = wrapping_row;
-	tables->column[VC_COL_origin_protocol][0] = pickle->protocol;
-	tables->column[VC_COL_origin_bytes][0] = pickle->offset;
+	tables->column[VC_COL_origin_protocol][0] = writing->pickle.protocol;
+	tables->column[VC_COL_origin_bytes][0] = writing->pickle.offset;
 	return 0;
+}
+
+/** The pickle inside a page. Offsets of what is wrong are those of the pickle, unpacked. */
+static int read_page(struct vc_stream *page, struct vc_values *values, struct vc_pickle *ret)
+{
+	struct vc_stream stream;
+	struct vc_torch_html html;
+	int error = vc_torch_html_open(page, values, &html, &stream);
+
+	ret->offset = vc_stream_offset(page);
+	if (error)
+		return error;
+	error = vc_pickle_read(&stream, values, ret);
+	if (error && html.wrong && !*values->what)
+		error = vc_values_wrong(values, VC_E_CORRUPT,
+					"the base64 in the page is damaged");
+	vc_stream_close(&stream);
+	return error;
+}
+
+/** A pickle, JSON or a page: its first bytes, unpacked, say which. */
+static int read_any(struct vc_stream *stream, struct vc_values *values, struct writing *ret)
+{
+	size_t length;
+	int error = vc_stream_fill(stream, PROBE_BYTES);
+
+	if (error)
+		return error;
+	ret->format = "torch pickle";
+	ret->wrapping = vc_wrapping_text(stream->wrapping);
+	length = (size_t)(stream->end - stream->at);
+	if (vc_torch_json_is(stream->at, length)) {
+		ret->format = "torch json";
+		return vc_torch_json_read(stream, values, &ret->pickle.value,
+					  &ret->pickle.offset);
+	}
+	if (!vc_torch_html_is(stream->at, length))
+		return vc_pickle_read(stream, values, &ret->pickle);
+	ret->wrapping = "html";
+	return read_page(stream, values, &ret->pickle);
 }
 
 static int load(struct vc_stream *stream, const char *path, const struct vc_wanted_columns *wanted,
@@ -93,7 +144,7 @@ static int load(struct vc_stream *stream, const char *path, const struct vc_want
 		struct vc_problem *problem)
 {
 	struct vc_torch torch;
-	struct vc_pickle pickle = {0};
+	struct writing writing = {0};
 	int error = start_rows(tables);
 
 	if (!error)
@@ -101,15 +152,15 @@ static int load(struct vc_stream *stream, const char *path, const struct vc_want
 	if (error)
 		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
 	drop_unwanted(&torch, wanted);
-	error = vc_pickle_read(stream, &torch.values, &pickle);
+	error = read_any(stream, &torch.values, &writing);
 	if (!error)
-		error = set_origin(tables, stream, &pickle);
+		error = set_origin(tables, &writing);
 	if (!error)
-		error = vc_torch_take_top(&torch, pickle.value);
+		error = vc_torch_take_top(&torch, writing.pickle.value);
 	if (!error)
 		error = vc_torch_fill(&torch, wanted);
 	if (error)
-		tell(problem, path, error, &torch.values, pickle.offset);
+		tell(problem, path, error, &torch.values, writing.pickle.offset);
 	vc_torch_deinit(&torch);
 	return error;
 }

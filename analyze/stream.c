@@ -99,6 +99,18 @@ void vc_stream_memory(const void *bytes, size_t length, struct vc_stream *ret)
 				  .descriptor = -1};
 }
 
+int vc_stream_from(vc_stream_more more, void *context, uint64_t most, struct vc_stream *ret)
+{
+	uint8_t *window = malloc(WINDOW_BYTES);
+
+	if (!window)
+		return VC_E_NO_MEMORY;
+	*ret = (struct vc_stream){.at = window, .end = window, .most = most, .descriptor = -1,
+				  .window = window, .room = WINDOW_BYTES, .more = more,
+				  .context = context};
+	return 0;
+}
+
 void vc_stream_close(struct vc_stream *stream)
 {
 	if (stream->unpacker) {
@@ -206,8 +218,11 @@ int vc_stream_fill(struct vc_stream *stream, size_t bytes)
 		/* as bytes arrive: a length that is not true costs what is there */
 		size_t room = left * 2 < bytes ? left * 2 : bytes;
 
-		error = make_room(stream, room < WINDOW_BYTES ? WINDOW_BYTES : room);
-		if (!error)
+		error = make_room(stream, (room < WINDOW_BYTES ? WINDOW_BYTES : room) + 4);
+		if (!error && stream->more)
+			error = stream->more(stream->context, stream->window + left,
+					     stream->room - left, &got);
+		else if (!error)
 			error = stream->wrapping ?
 					unpack_some(stream, stream->window + left,
 						    stream->room - left, &got) :

@@ -21,6 +21,9 @@ enum vc_wrapping {
 
 struct vc_unpacker;
 
+/** Brings some bytes, at most `room` (never below 4); *ret is 0 at the end. */
+typedef int (*vc_stream_more)(void *context, uint8_t *to, size_t room, size_t *ret);
+
 struct vc_stream {
 	const uint8_t *at, *end;
 	uint64_t offset;          /* of `end`: bytes handed out up to there */
@@ -32,12 +35,16 @@ struct vc_stream {
 	uint8_t *window;
 	size_t room;
 	struct vc_unpacker *unpacker;
+	vc_stream_more more;
+	void *context;
 };
 
 /** Starts at byte 0 of a file; what it is packed with, its first bytes say. */
 int vc_stream_open(int descriptor, uint64_t most, struct vc_stream *ret);
 /** The same for bytes in memory, which must outlive it. Never packed. */
 void vc_stream_memory(const void *bytes, size_t length, struct vc_stream *ret);
+/** The same for bytes that a function brings: something unpacked from another stream. */
+int vc_stream_from(vc_stream_more more, void *context, uint64_t most, struct vc_stream *ret);
 void vc_stream_close(struct vc_stream *stream);
 
 /**
