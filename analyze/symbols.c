@@ -37,6 +37,11 @@ const char *vc_module_state_text(enum vc_module_state state)
 	return (unsigned)state < VC_MODULE_STATE_COUNT ? texts[state] : "unknown";
 }
 
+bool vc_symbols_readable(void)
+{
+	return true;
+}
+
 static bool copy_options(struct vc_symbols *symbols, const struct vc_symbols_options *options)
 {
 	const char **dirs;

@@ -6,8 +6,9 @@
  * is what makes it fast: addresses are grouped by module and compilation unit, and each unit that
  * holds one is read a single time. Files are found by build-id and never taken on trust: a file
  * whose build-id differs from the recorded one is not used, and the module's report says so. The
- * network is not asked unless `debuginfod` says so. A name is never that of the nearest symbol: what no debug information
- * and no sized symbol covers is named by its unwind entry, else by library and offset.
+ * network is not asked unless `debuginfod` says so. A name is never that of the nearest symbol:
+ * what no debug information and no sized symbol covers is named by its unwind entry, else by
+ * library and offset.
  *
  * Every file read here may be damaged or hostile; reading is bounded in depth, memory and work.
  * Not thread safe; no function here may run inside a recorded process.
@@ -80,7 +81,8 @@ struct vc_symbol {
 	VC_MODULE_STATE(STRIPPED, "no debug information and no symbols") \
 	VC_MODULE_STATE(DIFFERS, "build-id differs")                     \
 	VC_MODULE_STATE(UNREADABLE, "not a readable ELF file")           \
-	VC_MODULE_STATE(MISSING, "file missing")
+	VC_MODULE_STATE(MISSING, "file missing")                         \
+	VC_MODULE_STATE(NOT_READ, "this build of vramcore reads no symbols")
 
 enum vc_module_state {
 #define VC_MODULE_STATE(name, text) VC_MODULE_##name,
@@ -97,6 +99,9 @@ struct vc_module_report {
 	const char *detail;	/* what kept it from being complete, one clause; "" nothing */
 	uint64_t by_source[VC_SYMBOL_SOURCES]; /* addresses answered, by how */
 };
+
+/** False in a build without a reader of symbols: a session then answers nothing. */
+bool vc_symbols_readable(void);
 
 /** Text of a state; static storage; never NULL. */
 const char *vc_module_state_text(enum vc_module_state state);

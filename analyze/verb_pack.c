@@ -5,6 +5,7 @@
 
 #include "analyze/packed.h"
 #include "analyze/report.h"
+#include "analyze/symbols.h"
 #include "formats/container.h"
 #include "formats/snapshot_read.h"
 #include "formats/snapshot_write.h"
@@ -175,6 +176,10 @@ int vc_verb_pack(const struct vc_command *command, struct vc_emit *emit,
 	if (vc_option_given(command, VC_OPTION_NO_SYMBOLS))
 		return vc_problem_usage(problem, "vramcore pack --help",
 					"pack writes names: it cannot go with --no-symbols");
+	if (!vc_symbols_readable())
+		return vc_problem_set(problem, VC_E_NOT_FOUND, NULL,
+				      "pack where a full build of vramcore is installed",
+				      "%s", vc_module_state_text(VC_MODULE_NOT_READ));
 	status = refuse_newer(path, problem);
 	if (!status)
 		status = vc_session_open(command, 0, 1, NULL, &session, problem);
