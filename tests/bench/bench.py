@@ -170,9 +170,9 @@ def part_calls(bench):
             word = line.split()
             microseconds = [f"{int(n) / 1000:,.1f}" for n in word[3:6] + word[7:10]]
             rows.append([f"{how}: {word[0]} ({int(word[1]):,} calls)", *microseconds])
-    print(f"\n### Single calls with 100,000 blocks live, microseconds\n\n{len(files)} snapshots of up "
-          f"to {size:,} bytes were taken meanwhile by the supervisor.\nThe scheduler's part of the "
-          "clock's column shows in the rows without a recorder.")
+    print(f"\n### Single calls with 100,000 blocks live, microseconds\n\n{len(files)} snapshots of "
+          f"up to {size:,} bytes were taken meanwhile by the supervisor.\nThe scheduler's part of "
+          "the clock's column shows in the rows without a recorder.")
     table(["", "clock: median", "p99.9", "max", "processor time: median", "p99.9", "max"], rows)
 
 
@@ -184,8 +184,8 @@ def record_live(bench):
     counts = [n for n in LIVE if n <= 200_000] if bench.quick else LIVE
     steps = [step for n in counts for step in (n // 100, n // 100 + n // 10_000)]
     bench.run([bench.program("vramcore"), "run", "--quiet", f"--out={out}", "--budget=1GiB",
-               "--at-step=" + ",".join(map(str, steps)), "--", bench.program("bench_program"), "live",
-               *(str(step * 100) for step in steps)])
+               "--at-step=" + ",".join(map(str, steps)), "--", bench.program("bench_program"),
+               "live", *(str(step * 100) for step in steps)])
     found = {}
     for name in os.listdir(out):
         step = re.search(r"step(\d+)", name)
@@ -201,7 +201,8 @@ def column_names(document):
     with open(document, encoding="utf-8") as file:
         text = file.read()
     section = re.search(r"^#### allocations: table.*?(?=^#### )", text, re.M | re.S).group(0)
-    return {int(number): name for number, name in re.findall(r"^\| (\d+) \| (\w+) \|", section, re.M)}
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|", section, re.M)
+    return {int(number): name for number, name in rows}
 
 
 def sections(path):
@@ -228,8 +229,10 @@ def columns_of(data):
         _, _, count = struct.unpack_from("<QII", data)
         end = 16 + 24 * count
         for i in range(count):
-            column, _, encoding, _, offset, length = struct.unpack_from("<HBBIQQ", data, 16 + 24 * i)
-            found[column] = (encoding, found.get(column, (0, b""))[1] + data[offset:offset + length])
+            column, _, encoding, _, offset, length = struct.unpack_from("<HBBIQQ", data,
+                                                                        16 + 24 * i)
+            before = found.get(column, (0, b""))[1]
+            found[column] = (encoding, before + data[offset:offset + length])
             end = offset + length
         data = data[end:]
     return found
@@ -246,7 +249,8 @@ def part_files(bench, live):
     shutil.rmtree(out)
     rows = [["blocks at 64 stacks of 2 threads, 5 streams, 64 sizes",
              *(f"{sizes[n]:,}" for n in (100_000, 200_000)), f"{marginal:.2f}"],
-            ["samples/train --leak cache (one site)", *(f"{train[n]:,}" for n in (100_000, 200_000)),
+            ["samples/train --leak cache (one site)",
+             *(f"{train[n]:,}" for n in (100_000, 200_000)),
              f"{(train[200_000] - train[100_000]) / 100_000:.2f}"]]
     print("\n### Snapshot files of recorded programs, bytes")
     table(["", "100,000 blocks", "200,000 blocks", "by further block"], rows)
