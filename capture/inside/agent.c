@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,11 +209,20 @@ static void sleep_until_woken(uint32_t seen, bool busy)
 	vc_sys_futex_wait(&agent.wake, seen, &timeout);
 }
 
+/* Being woken by a thread of the program, this one does not take its processor away. */
+static void stay_behind(void)
+{
+	const struct sched_param usual = {0};
+
+	vc_syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, (long)&usual, 0, 0, 0);
+}
+
 static void *agent_main(void *argument)
 {
 	(void)argument;
 	vc_enter(); /* this thread is inside the recorder for good: it is never recorded */
 	vc_syscall(SYS_prctl, PR_SET_NAME, (long)"vramcore", 0, 0, 0, 0);
+	stay_behind();
 	if (!leave_descriptors(agent.descriptor)) {
 		agent.descriptor = -1;
 	} else {
