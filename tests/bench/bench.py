@@ -93,7 +93,7 @@ def part_hooks(bench):
         kinds.append(("malloc", {"LD_PRELOAD": HEAPTRACK, "DUMP_HEAPTRACK_OUTPUT": "/dev/null"}))
     else:
         skip("no heaptrack here (package heaptrack): its columns are left out")
-    rounds, count = (2, 5000) if bench.quick else (11, 30000)
+    rounds, count = (2, 5000) if bench.quick else (9, 15000)
     added = {(mode, depth): [] for mode, _ in kinds for depth in DEPTHS}
     for _ in range(rounds):
         for depth in DEPTHS:
@@ -152,7 +152,7 @@ def part_instructions(bench):
 # ---- calls: the longest ----
 
 def part_calls(bench):
-    steps, count = (400, 500) if bench.quick else (6000, 500)
+    steps, count = (400, 500) if bench.quick else (3000, 500)
     own = [bench.program("bench_program"), "calls", "100000", str(steps), str(count)]
     out = bench.folder_of("calls")
     run = [bench.program("vramcore"), "run", "--quiet", f"--out={out}", "--max-files=100000",
@@ -164,16 +164,22 @@ def part_calls(bench):
     files = os.listdir(out)
     size = max((os.path.getsize(os.path.join(out, name)) for name in files), default=0)
     shutil.rmtree(out, ignore_errors=True)
-    rows = []
+    rows, switches = [], []
     for how, text in found.items():
         for line in text.splitlines():
             word = line.split()
+            if word[0] == "kernel":
+                switches.append([how, *word[1:]])
+                continue
             microseconds = [f"{int(n) / 1000:,.1f}" for n in word[3:6] + word[7:10]]
             rows.append([f"{how}: {word[0]} ({int(word[1]):,} calls)", *microseconds])
     print(f"\n### Single calls with 100,000 blocks live, microseconds\n\n{len(files)} snapshots of "
           f"up to {size:,} bytes were taken meanwhile by the supervisor.\nThe scheduler's part of "
           "the clock's column shows in the rows without a recorder.")
     table(["", "clock: median", "p99.9", "max", "processor time: median", "p99.9", "max"], rows)
+    print("How often the thread lost its processor in all of it, by waiting and to others (then "
+          "the clock\ncounts what others did), and page faults:")
+    table(["", "waited", "taken away", "page faults"], switches)
 
 
 # ---- files and views ----

@@ -8,7 +8,9 @@
  *       median, 99th percentile, processor time of the whole loop by pair; and all pairs made
  *   bench_program calls LIVE STEPS PAIRS
  *       LIVE blocks stay, then STEPS steps of PAIRS pairs; prints for allocations, frees and step
- *       calls the median, 99.9th percentile and maximum, by the clock and by processor time
+ *       calls the median, 99.9th percentile and maximum, by the clock and by processor time; and
+ *       how often the thread gave its processor up (waited), had it taken away, and met a page
+ *       for the first time meanwhile
  *   bench_program live BLOCKS [BLOCKS ...]
  *       two threads, each with streams and a pool of its own, allocate and free; step n ends with
  *       100 * n blocks live; at the numbers given (ascending, multiples of 100) it waits a moment
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,7 +34,7 @@
 
 enum {
 	WINDOW = 256,       /* blocks that live at once */
-	WARM_UP = 90000,    /* pairs before the measured ones: the ring of deaths is full then */
+	WARM_UP = 55000,    /* pairs before the measured ones: the ring of deaths is full then */
 	/* _start, two functions of libc, main, the mode's, shape_visit, and the leaf */
 	FRAMES_BESIDE_SHAPE = 7,
 };
@@ -278,6 +281,7 @@ static int run_calls(uint64_t live, uint64_t steps, uint64_t count)
 {
 	static struct shape fill, shape;
 	struct call_times *all[] = {&calls.allocate, &calls.release, &calls.step};
+	struct rusage before, after;
 
 	for (unsigned int i = 0; i < 3; i++) {
 		all[i]->room = i < 2 ? steps * (count + SHAPE_STACKS) : steps;
@@ -297,6 +301,7 @@ static int run_calls(uint64_t live, uint64_t steps, uint64_t count)
 	while (calls.turn < 2 * WARM_UP)
 		shape_visit(&shape);
 	calls.measured = true;
+	getrusage(RUSAGE_THREAD, &before);
 	for (uint64_t step = 1; step <= steps; step++) {
 		uint64_t end = calls.turn + 2 * count;
 		struct moment start;
@@ -307,9 +312,12 @@ static int run_calls(uint64_t live, uint64_t steps, uint64_t count)
 		vramcore_step(step);
 		note(&calls.step, &start);
 	}
+	getrusage(RUSAGE_THREAD, &after);
 	print_times("allocate", &calls.allocate);
 	print_times("free", &calls.release);
 	print_times("step", &calls.step);
+	printf("kernel %ld %ld %ld\n", after.ru_nvcsw - before.ru_nvcsw,
+	       after.ru_nivcsw - before.ru_nivcsw, after.ru_minflt - before.ru_minflt);
 	return 0;
 }
 
