@@ -265,6 +265,9 @@ SIM_ENTRY(cuLibraryUnload, (CUlibrary library), unload(SIM_LIBRARY, (uint64_t)li
 SIM_ENTRY(cuLibraryGetKernel, (CUkernel *ret, CUlibrary library, const char *name),
 	  get_kernel(ret, library, name))
 SIM_ENTRY(cuKernelGetFunction, (CUfunction *ret, CUkernel kernel), kernel_function(ret, kernel))
+SIM_ENTRY(cuKernelGetAttribute,
+	  (int *ret, CUfunction_attribute attribute, CUkernel kernel, CUdevice device),
+	  ((void)device, function_attribute(ret, (int)attribute, (CUfunction)kernel)))
 SIM_ENTRY_CONTEXT(cuFuncGetAttribute,
 		  (int *ret, CUfunction_attribute attribute, CUfunction function),
 		  function_attribute(ret, (int)attribute, function))
