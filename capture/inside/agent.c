@@ -15,6 +15,7 @@
 #include "capture/inside/copy.h"
 #include "capture/inside/events.h"
 #include "capture/inside/keeper.h"
+#include "capture/inside/observe.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
@@ -332,6 +333,8 @@ void vc_event_first_record(int descriptor)
 	if (!handler_set)
 		handler_set = on_exit(on_exit_called, NULL) == 0;
 	agent.running = start_thread();
+	if (vc_observed)
+		vc_observed->agent = agent.running ? 1 : 2;
 	if (agent.running) {
 		vc_store_on_full(vc_agent_wake);
 		vc_keeper_start();

@@ -149,7 +149,7 @@ bool vc_object_of(const void *address, struct vc_object *ret)
 }
 
 /* The loader writes the address of its list into the program's own dynamic section. */
-static const struct link_map *first_object(void)
+static const struct r_debug *loader_list(void)
 {
 	const ElfW(Phdr) *part = (const ElfW(Phdr) *)getauxval(AT_PHDR);
 	unsigned long count = getauxval(AT_PHNUM);
@@ -164,8 +164,15 @@ static const struct link_map *first_object(void)
 			dynamic = (const ElfW(Dyn) *)(bias + part[i].p_vaddr);
 	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == DT_DEBUG && dynamic->d_un.d_ptr)
-			return ((const struct r_debug *)dynamic->d_un.d_ptr)->r_map;
+			return (const struct r_debug *)dynamic->d_un.d_ptr;
 	return NULL;
+}
+
+static const struct link_map *first_object(void)
+{
+	const struct r_debug *list = loader_list();
+
+	return list ? list->r_map : NULL;
 }
 
 bool vc_object_named(const char *soname, struct vc_object *ret)
@@ -190,4 +197,20 @@ bool vc_object_before(const struct vc_object *first, const struct vc_object *sec
 			return true;
 	}
 	return false;
+}
+
+/* From version 2 on each list is followed by the address of the next namespace's. */
+void vc_objects_elsewhere(void (*visit)(const struct vc_object *object))
+{
+	const struct r_debug *list = loader_list();
+
+	while (list && list->r_version >= 2) {
+		list = *(const struct r_debug *const *)(list + 1);
+		for (const struct link_map *map = list ? list->r_map : NULL; map;
+		     map = map->l_next) {
+			struct vc_object object = {map->l_addr, map->l_ld, map->l_name};
+
+			visit(&object);
+		}
+	}
 }

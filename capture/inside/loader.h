@@ -45,6 +45,9 @@ bool vc_object_named(const char *soname, struct vc_object *ret);
 /** Whether the loader has `first` in front of `second` in the program's own namespace. */
 bool vc_object_before(const struct vc_object *first, const struct vc_object *second);
 
+/** Visits the objects of all other namespaces (dlmopen), where the C library tells of them (2.35). */
+void vc_objects_elsewhere(void (*visit)(const struct vc_object *object));
+
 /** Its SONAME, "" where it has none. */
 const char *vc_object_soname(const struct vc_object *object);
 

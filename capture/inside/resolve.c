@@ -18,6 +18,7 @@
 
 #include "capture/inside/loader.h"
 #include "capture/inside/modules.h"
+#include "capture/inside/observe.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
@@ -171,7 +172,8 @@ bool vc_resolve(bool load)
 	__atomic_store_n(&driver_bias[0], ((const struct link_map *)handle)->l_addr,
 			 __ATOMIC_RELEASE);
 	__atomic_store_n(&driver_ready[0], 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&resolved, 1, __ATOMIC_RELEASE);
+	if (!__atomic_exchange_n(&resolved, 1, __ATOMIC_ACQ_REL))
+		vc_observe_driver(((const struct link_map *)handle)->l_name);
 	return true;
 }
 
@@ -269,8 +271,10 @@ static int driver_number(const struct vc_object *object, bool own_namespace)
 
 		if (!bias && (i || own_namespace) &&
 		    __atomic_compare_exchange_n(&driver_bias[i], &bias, object->bias, false,
-						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			bias = object->bias;
+			vc_observe_driver(object->name);
+		}
 		if (bias != object->bias)
 			continue;
 		if (!__atomic_load_n(&driver_ready[i], __ATOMIC_ACQUIRE))
@@ -309,12 +313,15 @@ static void *translate_named(const char *name, void *function)
 	struct vc_object object;
 	int driver;
 
-	if (wrapper != function || !vc_object_of(function, &object))
-		return wrapper;
-	driver = driver_number(&object, true);
-	if (driver > 0 && dlopen)
-		dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
-	return wrapper_by_name(driver, name, function);
+	if (wrapper == function && vc_object_of(function, &object)) {
+		driver = driver_number(&object, true);
+		if (driver > 0 && dlopen)
+			dlopen(object.name, RTLD_LAZY | RTLD_NOLOAD);
+		wrapper = wrapper_by_name(driver, name, function);
+	}
+	if (wrapper != function)
+		VC_OBSERVE(by_name);
+	return wrapper;
 }
 
 /* ---- dlsym ---- */
@@ -434,6 +441,18 @@ EXPORTED int dlclose(void *handle)
 
 /* ---- cuGetProcAddress ---- */
 
+static void *translate_asked(const char *symbol, void *function)
+{
+	void *wrapper = translate(function);
+
+	VC_OBSERVE(asked);
+	if (wrapper != function)
+		VC_OBSERVE(translated);
+	else
+		vc_observe_unrecorded(symbol);
+	return wrapper;
+}
+
 vc_cu_result vc_ask(void *real, const char *symbol, void **function, int version, uint64_t flags)
 {
 	vc_cu_result (*ask)(const char *, void **, int, uint64_t);
@@ -442,7 +461,7 @@ vc_cu_result vc_ask(void *real, const char *symbol, void **function, int version
 	*(void **)&ask = real;
 	result = ask(symbol, function, version, flags);
 	if (result == VC_CU_SUCCESS && function && *function)
-		*function = translate(*function);
+		*function = translate_asked(symbol, *function);
 	return result;
 }
 
@@ -455,7 +474,7 @@ vc_cu_result vc_ask_v2(void *real, const char *symbol, void **function, int vers
 	*(void **)&ask = real;
 	result = ask(symbol, function, version, flags, status);
 	if (result == VC_CU_SUCCESS && function && *function)
-		*function = translate(*function);
+		*function = translate_asked(symbol, *function);
 	return result;
 }
 
@@ -477,6 +496,31 @@ EXPORTED vc_cu_result cuGetProcAddress_v2(const char *symbol, void **function, i
 	return real ? vc_ask_v2(real, symbol, function, version, flags, status) : result;
 }
 
+/* ---- cuInit: only its result is of interest, and only to the doctor ---- */
+
+EXPORTED vc_cu_result cuInit(uint32_t flags)
+{
+	vc_cu_result (*real)(uint32_t);
+	vc_cu_result result;
+
+	*(void **)&real = vc_row_find(VC_ROW_cuInit, &result);
+	if (!real)
+		return result;
+	result = real(flags);
+	if (vc_observed) {
+		vc_observed->init_result = result;
+		VC_OBSERVE(init_calls);
+	}
+	return result;
+}
+
+static __attribute__((destructor)) void observe_end(void)
+{
+	/* A driver that nobody reached through the recorder may be loaded all the same. */
+	if (vc_observed)
+		vc_observe_end(vc_row_real, vc_resolve(false) ? VC_ROWS : 0);
+}
+
 /* ---- the loader's audit library ---- */
 
 /*
@@ -492,5 +536,6 @@ void *vramcore_v1_redirect(const char *name, void *function, const struct link_m
 
 	if (vc_thread_local.looking_up || !vc_dlsym_wanted(name))
 		return function;
+	VC_OBSERVE(audit);
 	return wrapper_by_name(driver_number(&object, own_namespace), name, function);
 }

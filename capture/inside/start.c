@@ -13,6 +13,7 @@
 #include "capture/inside/effects.h"
 #include "capture/inside/events.h"
 #include "capture/inside/facts.h"
+#include "capture/inside/observe.h"
 #include "capture/inside/failure.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
@@ -166,6 +167,7 @@ static void open_recording(void)
 	vc_start_thread();
 	vc_facts_write();
 	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
+	VC_OBSERVE(recording);
 }
 
 bool vc_start(void)

@@ -15,6 +15,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "capture/outside/doctor.h"
 #include "capture/outside/json.h"
 #include "capture/outside/library.h"
 #include "capture/outside/outside.h"
@@ -22,24 +23,31 @@
 
 #define INTERPRETERS_MAX 4 /* a script that names a script ... */
 
-struct doctor {
-	char **program;
-	bool json;
-	int said, problems;
-};
+#define KEY_PROBE 0x1000
 
 static const struct argp_option options[] = {
+	{"run", 'r', NULL, 0,
+	 "run PROGRAM (or, without one, a small probe of the driver) under the recorder and say what was "
+	 "seen and missed; its standard output goes to standard error", 0},
+	{"audit", 'a', NULL, 0, "with --run: as run --audit does", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.doctor/1)", 0},
+	{"probe", KEY_PROBE, NULL, OPTION_HIDDEN, NULL, 0},
 	{0},
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-	struct doctor *doctor = state->input;
+	struct vc_doctor *doctor = state->input;
 
 	(void)argument;
 	if (key == 'j')
 		doctor->json = true;
+	else if (key == 'r')
+		doctor->run = true;
+	else if (key == 'a')
+		doctor->audit = doctor->run = true;
+	else if (key == KEY_PROBE)
+		exit(vc_doctor_probe());
 	else if (key == ARGP_KEY_ARGS)
 		doctor->program = state->argv + state->next;
 	else
@@ -48,7 +56,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 }
 
 /* One finding; `advice` NULL where there is nothing to do. */
-static void say(struct doctor *doctor, const char *verdict, const char *what, const char *detail,
+static void say(struct vc_doctor *doctor, const char *verdict, const char *what, const char *detail,
 		const char *advice)
 {
 	if (doctor->json) {
@@ -67,50 +75,50 @@ static void say(struct doctor *doctor, const char *verdict, const char *what, co
 	doctor->said++;
 }
 
-static void good(struct doctor *doctor, const char *what, const char *detail)
+void vc_doctor_good(struct vc_doctor *doctor, const char *what, const char *detail)
 {
 	say(doctor, "ok", what, detail, NULL);
 }
 
-static void problem(struct doctor *doctor, const char *what, const char *detail, const char *advice)
+void vc_doctor_problem(struct vc_doctor *doctor, const char *what, const char *detail, const char *advice)
 {
 	say(doctor, "PROBLEM", what, detail, advice);
 	doctor->problems++;
 }
 
-static void note(struct doctor *doctor, const char *what, const char *detail)
+void vc_doctor_note(struct vc_doctor *doctor, const char *what, const char *detail)
 {
 	say(doctor, "note", what, detail, NULL);
 }
 
 /* ---- this system ---- */
 
-static void check_library(struct doctor *doctor)
+static void check_library(struct vc_doctor *doctor)
 {
 	char path[PATH_MAX];
 
 	if (vc_library_find(path, sizeof(path)) == 0)
-		good(doctor, "recorder", path);
+		vc_doctor_good(doctor, "recorder", path);
 	else
-		problem(doctor, "recorder", "libvramcore.so not found",
+		vc_doctor_problem(doctor, "recorder", "libvramcore.so not found",
 			"unpack or install it beside this program or in ../lib");
 }
 
-static void check_driver(struct doctor *doctor)
+static void check_driver(struct vc_doctor *doctor)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
 	struct link_map *map;
 
 	if (!library) {
-		note(doctor, "driver", "libcuda.so.1 is not on this system's library path; a program may bring its own");
+		vc_doctor_note(doctor, "driver", "libcuda.so.1 is not on this system's library path; a program may bring its own");
 		return;
 	}
 	if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
-		good(doctor, "driver", map->l_name);
+		vc_doctor_good(doctor, "driver", map->l_name);
 	dlclose(library);
 }
 
-static void check_folder(struct doctor *doctor)
+static void check_folder(struct vc_doctor *doctor)
 {
 	const char *chosen = getenv("VRAMCORE_DIR"), *folder = chosen && *chosen ? chosen : "/dev/shm";
 	struct statvfs space;
@@ -118,7 +126,7 @@ static void check_folder(struct doctor *doctor)
 	unsigned long long mebibytes;
 
 	if (access(folder, W_OK | X_OK) != 0 || statvfs(folder, &space) != 0) {
-		problem(doctor, "folder for recordings", folder,
+		vc_doctor_problem(doctor, "folder for recordings", folder,
 			"it cannot be written to: choose another with --dir");
 		return;
 	}
@@ -126,38 +134,38 @@ static void check_folder(struct doctor *doctor)
 	snprintf(detail, sizeof(detail), "%s, %llu MiB free, a recording takes at most an eighth", folder,
 		 mebibytes);
 	if (mebibytes < 64)
-		problem(doctor, "folder for recordings", detail,
+		vc_doctor_problem(doctor, "folder for recordings", detail,
 			"that is little: allocations beyond it are counted, not listed");
 	else
-		good(doctor, "folder for recordings", detail);
+		vc_doctor_good(doctor, "folder for recordings", detail);
 }
 
-static void check_environment(struct doctor *doctor)
+static void check_environment(struct vc_doctor *doctor)
 {
 	const char *preload = getenv("LD_PRELOAD"), *audit = getenv("LD_AUDIT");
 	const char *injection = getenv("NVTX_INJECTION64_PATH");
 
 	if (preload && *preload)
-		note(doctor, "LD_PRELOAD is kept behind the recorder", preload);
+		vc_doctor_note(doctor, "LD_PRELOAD is kept behind the recorder", preload);
 	if (audit && *audit)
-		note(doctor, "LD_AUDIT is set", audit);
+		vc_doctor_note(doctor, "LD_AUDIT is set", audit);
 	if (injection && *injection)
-		note(doctor, "NVTX ranges go to another tool, steps by NVTX are not seen", injection);
+		vc_doctor_note(doctor, "NVTX ranges go to another tool, steps by NVTX are not seen", injection);
 }
 
 /* ---- the program ---- */
 
-static void check_rights(struct doctor *doctor, const char *path)
+static void check_rights(struct vc_doctor *doctor, const char *path)
 {
 	struct stat status;
 
 	if (stat(path, &status) == 0 &&
 	    (((status.st_mode & S_ISUID) && status.st_uid != geteuid()) ||
 	     ((status.st_mode & S_ISGID) && status.st_gid != getegid())))
-		problem(doctor, "set-user-id or set-group-id program", path,
+		vc_doctor_problem(doctor, "set-user-id or set-group-id program", path,
 			"the system drops LD_PRELOAD for it: run it as that user");
 	if (getxattr(path, "security.capability", NULL, 0) > 0)
-		problem(doctor, "program with file capabilities", path,
+		vc_doctor_problem(doctor, "program with file capabilities", path,
 			"the system drops LD_PRELOAD for it: run it with the rights it needs");
 }
 
@@ -190,7 +198,7 @@ static bool read_interpreter(int descriptor, const Elf64_Ehdr *head, char *ret, 
 	return true;
 }
 
-static void check_elf(struct doctor *doctor, const char *path, int descriptor)
+static void check_elf(struct vc_doctor *doctor, const char *path, int descriptor)
 {
 	char interpreter[PATH_MAX];
 	Elf64_Ehdr head;
@@ -198,26 +206,26 @@ static void check_elf(struct doctor *doctor, const char *path, int descriptor)
 	if (pread(descriptor, &head, sizeof(head), 0) != sizeof(head) ||
 	    head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != own_machine() ||
 	    !read_interpreter(descriptor, &head, interpreter, sizeof(interpreter))) {
-		problem(doctor, "not a program for this processor", path,
+		vc_doctor_problem(doctor, "not a program for this processor", path,
 			"it needs a recorder built for its own");
 		return;
 	}
 	if (!interpreter[0])
-		problem(doctor, "statically linked", path,
+		vc_doctor_problem(doctor, "statically linked", path,
 			"LD_PRELOAD has no effect on it, and it cannot load a driver by the usual way");
 	else if (strstr(interpreter, "ld-musl"))
-		problem(doctor, "made for another C library", interpreter,
+		vc_doctor_problem(doctor, "made for another C library", interpreter,
 			"the recorder needs glibc 2.28 or later");
 	else
-		good(doctor, "dynamically linked program", path);
+		vc_doctor_good(doctor, "dynamically linked program", path);
 }
 
-static void check_program(struct doctor *doctor, const char *name)
+static void check_program(struct vc_doctor *doctor, const char *name)
 {
 	char path[PATH_MAX], first[256];
 
 	if (!vc_program_find(name, path)) {
-		problem(doctor, "program", name, "it is not there, or not executable");
+		vc_doctor_problem(doctor, "program", name, "it is not there, or not executable");
 		return;
 	}
 	for (int i = 0; i < INTERPRETERS_MAX; i++) {
@@ -226,7 +234,7 @@ static void check_program(struct doctor *doctor, const char *name)
 		char *word = first + 2;
 
 		if (length < 4) {
-			problem(doctor, "program", path, "it cannot be read");
+			vc_doctor_problem(doctor, "program", path, "it cannot be read");
 			if (descriptor >= 0)
 				close(descriptor);
 			return;
@@ -240,7 +248,7 @@ static void check_program(struct doctor *doctor, const char *name)
 			return;
 		word += strspn(word, " \t");
 		word[strcspn(word, " \t\n")] = 0;
-		note(doctor, "script, run by", word);
+		vc_doctor_note(doctor, "script, run by", word);
 		snprintf(path, sizeof(path), "%s", word);
 	}
 }
@@ -252,9 +260,10 @@ int vc_outside_doctor(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "[-- PROGRAM [ARGUMENT...]]",
 		.doc = "Says what will and will not be seen on this system, and of PROGRAM, and why. "
-		       "Runs nothing.\vThe exit status is 1 where there is a problem.",
+		       "Without --run it runs nothing.\vThe exit status is 1 where there is a problem.",
 	};
-	struct doctor doctor = {0};
+	struct vc_doctor doctor = {0};
+	char library[PATH_MAX];
 	char name[] = "vramcore doctor";
 
 	argv[0] = name;
@@ -272,6 +281,11 @@ int vc_outside_doctor(int argc, char **argv)
 		if (!doctor.json)
 			printf("program\n");
 		check_program(&doctor, doctor.program[0]);
+	}
+	if (doctor.run && vc_library_find(library, sizeof(library)) == 0) {
+		if (!doctor.json)
+			printf("trial run\n");
+		vc_doctor_run(&doctor, library);
 	}
 	if (doctor.json)
 		printf("\n], \"problems\": %d}\n", doctor.problems);

@@ -20,7 +20,6 @@ enum test_row {
 
 /** Functions that are not hooked and that test programs need. */
 #define TEST_PLAIN(X)                                                                              \
-	X(cuInit, (unsigned int flags))                                                            \
 	X(cuDevResourceGenerateDesc,                                                               \
 	  (vc_cu_object * description, void *resources, unsigned int count))                       \
 	X(cuCtxGetCurrent, (vc_cu_context * context))

@@ -7,21 +7,32 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int main(int argc, char **argv)
 {
 	int (*run)(int, char **);
 	void *library = NULL;
+	const char *how, *path;
 
-	if (argc > 2 && !strcmp(argv[1], "deep"))
-		library = dlopen(argv[2], RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-	else if (argc > 2 && !strcmp(argv[1], "namespace"))
-		library = dlmopen(LM_ID_NEWLM, argv[2], RTLD_NOW | RTLD_LOCAL);
+	/* The library may start this program again, with arguments of its own. */
+	if (argc > 2 && (!strcmp(argv[1], "deep") || !strcmp(argv[1], "namespace"))) {
+		setenv("TEST_HOST_HOW", argv[1], 1);
+		setenv("TEST_HOST_LIBRARY", argv[2], 1);
+		argc -= 2;
+		argv += 2;
+	}
+	how = getenv("TEST_HOST_HOW");
+	path = getenv("TEST_HOST_LIBRARY");
+	if (!how || !path)
+		return 64;
+	library = strcmp(how, "deep") ? dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL) :
+					dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
 	if (!library) {
 		fprintf(stderr, "%s\n", dlerror());
 		return 1;
 	}
 	*(void **)&run = dlsym(library, "library_main");
-	return run ? run(argc - 2, argv + 2) : 1;
+	return run ? run(argc, argv) : 1;
 }

@@ -438,7 +438,7 @@ static void unchanged(void)
 {
 	int open_before, open_after;
 	uint64_t signals = dispositions(), environment = variables();
-	sigset_t before, after;
+	sigset_t before = {{0}}, after = {{0}}; /* the system fills a part of them */
 	vc_cu_context context;
 	vc_cu_pointer pointer;
 

@@ -671,7 +671,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (argc > 2)
 		return exporter();
-	CHECK(!cu.cuInit(0));
+	CHECK(CALL(cuInit, 0) == 0);
 	CHECK(test_recordings() == 0);
 	ANY(cuGetProcAddress, "cuMemAlloc", &function, 12000, 0);
 	ANY(cuGetProcAddress_v2, "cuMemAlloc", &function, 12000, 0, &status);

@@ -7,6 +7,7 @@ usage: test_outside.py BINARY_FOLDER [unittest options]
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -32,7 +33,8 @@ class Outside(unittest.TestCase):
     def vramcore(self, *arguments, status=0):
         done = subprocess.run([VRAMCORE, *arguments], env=self.environment, cwd=self.folder, text=True,
                               capture_output=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, status, (arguments, done.stdout, done.stderr))
+        if status is not None:
+            self.assertEqual(done.returncode, status, (arguments, done.stdout, done.stderr))
         return done.stdout, done.stderr
 
     def verdicts(self, *arguments, status):
@@ -52,6 +54,85 @@ class Outside(unittest.TestCase):
         source.write_text("int main(void) { return 0; }\n")
         subprocess.run(["gcc", "-static", "-o", program, source], check=True)
         self.assertEqual(self.verdicts(program, status=1)["statically linked"], "PROBLEM")
+
+    def trial(self, *arguments, status=0):
+        """Findings of a trial run: verdict and detail by what was found."""
+        self.environment["SIMCUDA_MAP"] = str(self.folder / "map")
+        self.environment["SIMCUDA_DEVICES"] = "2"
+        out, _ = self.vramcore("doctor", "--json", *arguments, status=status)
+        report = json.loads(out)
+        self.assertEqual(report["problems"], sum(f["verdict"] == "PROBLEM" for f in report["findings"]))
+        return {finding["what"]: (finding["verdict"], finding["detail"]) for finding in report["findings"]}
+
+    def test_doctor_probe(self):
+        found = self.trial("--run")
+        self.assertEqual(found["cuInit"], ("ok", "0 (success)"))
+        self.assertEqual(found["driver in use"], ("ok", str(BIN / "simcuda/libcuda.so.1")))
+        self.assertEqual(found["recording"][0], "ok")
+        self.assertEqual(found["agent"], ("ok", "started"))
+        self.assertIn("6 by dlsym, 0 of 0 by cuGetProcAddress", found["functions handed out recorded"][1])
+        self.environment["SIMCUDA_FAIL"] = "cuInit:1=100"
+        found = self.trial("--run", status=1)
+        self.assertEqual(found["cuInit"], ("PROBLEM", "100 (the driver finds no device)"))
+        self.assertEqual(found["recording"][0], "note")
+        self.environment["LD_LIBRARY_PATH"] = ""
+        if "libcuda" not in subprocess.run(["/sbin/ldconfig", "-p"], text=True, capture_output=True,
+                                           check=False).stdout:
+            found = self.trial("--run")
+            self.assertEqual(found["driver"], ("note", "the process never reached for one"))
+
+    def test_doctor_run(self):
+        found = self.trial("--run", "--", BIN / "capture_rows", "gpa2")
+        handed_out = re.match(r"(\d+) by dlsym, (\d+) of (\d+) by cuGetProcAddress",
+                              found["functions handed out recorded"][1])
+        self.assertTrue(handed_out, found)
+        named, translated, asked = map(int, handed_out.groups())
+        self.assertGreater(named, 0)
+        self.assertGreater(translated, 70)
+        # the rest is listed, each name once
+        rest = found["functions handed out that are not recorded"][1]
+        self.assertEqual(asked - translated, int(rest.split(":")[0]))
+        self.assertIn("cuCtxGetCurrent", rest)
+        self.assertNotIn("cuMemAlloc", rest)
+        self.assertEqual(found["the program ran"], ("note", "exit status 0"))
+
+    def test_doctor_past_the_recorder(self):
+        library = BIN / "libcapture_rows_library.so"
+        for how, what in (("deep", "calls the driver past the recorder"),
+                          ("namespace", "driver in a namespace of its own")):
+            program = ["--", BIN / "capture_host_of_library", how, library, "plt"]
+            verdict, detail = self.trial("--run", *program, status=1)[what]
+            self.assertEqual(verdict, "PROBLEM")
+            self.assertEqual(detail, str(library if how == "deep" else BIN / "simcuda/libcuda.so.1"))
+            found = self.trial("--audit", *program)
+            self.assertEqual(found["the program ran"], ("note", "exit status 0"))
+            self.assertEqual(found.get(what, ("ok",))[0], "ok")
+            self.assertEqual(found["recording"][0], "ok")
+
+    def test_run_audit(self):
+        """What LD_AUDIT holds is kept; a program that a library runs past the recorder is recorded."""
+        program = [BIN / "capture_host_of_library", "deep", BIN / "libcapture_rows_library.so", "plt"]
+        self.environment |= {"SIMCUDA_MAP": str(self.folder / "map"), "SIMCUDA_DEVICES": "2"}
+        _, error = self.vramcore("run", "--audit", "--at-exit", "--out", self.folder / "out", "--", *program,
+                                 status=None)
+        self.assertRegex(error, r"\d+ snapshots? in")
+        _, error = self.vramcore("run", "--at-exit", "--out", self.folder / "out2", "--", *program, status=None)
+        self.assertIn("nothing recorded", error)
+        self.environment["LD_AUDIT"] = "/nowhere/audit.so"
+        out, _ = self.vramcore("run", "--audit", "--print-env")
+        self.assertIn(f"export LD_AUDIT='{BIN}/libvramcore-audit.so:/nowhere/audit.so'", out)
+        out, _ = self.vramcore("run", "--print-env", "--", "true")
+        self.assertNotIn("LD_AUDIT", out)
+
+    def test_run_sanitizer(self):
+        self.environment |= {"SIMCUDA_MAP": str(self.folder / "map"), "SIMCUDA_DEVICES": "2",
+                             "ASAN_OPTIONS": "detect_leaks=0"}
+        _, error = self.vramcore("run", "--at-exit", "--out", self.folder / "out", "--", BIN / "capture_rows_asan",
+                                 "dlsym", status=0)
+        self.assertRegex(error, r"\d+ snapshots? in")
+        self.assertNotIn("ASan runtime", error)
+        out, _ = self.vramcore("run", "--print-env", "--", "true")
+        self.assertNotIn("ASAN_OPTIONS", out)
 
     def test_doctor_script_and_missing(self):
         script = self.folder / "script"
