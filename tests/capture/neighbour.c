@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +35,8 @@ static __attribute__((destructor)) void report(void)
 {
 	char line[] = "neighbour: puts ., dlsym .\n";
 
+	if (getenv("TEST_NEIGHBOUR_QUIET")) /* standard output is for something else */
+		return;
 	line[16] = (char)('0' + puts_seen);
 	line[25] = (char)('0' + dlsym_seen);
 	if (write(1, line, sizeof(line) - 1) < 0)
