@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/at.h"
 #include "analyze/resolver.h"
 #include "analyze/text.h"
 
@@ -80,10 +81,18 @@ int vc_session_open(const struct vc_command *command, unsigned first, unsigned c
 {
 	struct vc_session session = {0};
 	struct vc_limits limits;
+	struct vc_wanted_columns all;
 	int error = vc_session_limits(command, &limits, problem);
 
+	if (!error)
+		error = vc_at_check(command, problem);
 	if (error)
 		return error;
+	if (wanted && vc_option_given(command, VC_OPTION_AT)) {
+		all = *wanted;
+		vc_at_wants(&all);
+		wanted = &all;
+	}
 	error = start_names(command, &session);
 
 	session.models = calloc(count, sizeof(*session.models));
@@ -100,6 +109,9 @@ int vc_session_open(const struct vc_command *command, unsigned first, unsigned c
 		if (error)
 			break;
 		session.count++;
+		error = vc_at_apply(command, &session.models[i], problem);
+		if (error)
+			break;
 		if (vc_names_add(session.names, &session.models[i].tables, &file))
 			error = no_memory(problem);
 	}

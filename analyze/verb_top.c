@@ -175,7 +175,7 @@ static void emit_heading(struct top *top, const struct vc_account_device *device
 	vc_report_device(&text, top->tables, device->device_plus_one);
 	vc_emit_heading(top->emit, "%s", vc_text_get(&text));
 	vc_text_clear(&text);
-	if (vc_is_import(top->tables))
+	if (vc_is_import(top->tables) && !vc_option_given(top->command, VC_OPTION_AT))
 		vc_torch_heading(&text, top->tables, device->device_plus_one - 1, exact);
 	else
 		add_totals(&text, device, exact);

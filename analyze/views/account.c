@@ -537,6 +537,11 @@ uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_
 	return tables->column[VC_COL_allocations_size][row];
 }
 
+bool vc_account_row_is_segment(const struct vc_account *account, uint64_t row)
+{
+	return row < account->rows && account->row_part[row] == PART_SEGMENT;
+}
+
 const struct vc_account_device *vc_account_find_device(const struct vc_account *account,
 						       uint32_t device_plus_one)
 {

@@ -77,6 +77,8 @@ void vc_account_deinit(struct vc_account *account);
 /** Bytes that a row counts as live for: its size, or 0 (cached, in doubt, not device memory). */
 uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_tables *tables,
 			      uint64_t row);
+/** Whether a row is memory that the program's allocator makes blocks of. */
+bool vc_account_row_is_segment(const struct vc_account *account, uint64_t row);
 /** What was counted for a device; NULL nothing. */
 const struct vc_account_device *vc_account_find_device(const struct vc_account *account,
 						       uint32_t device_plus_one);
