@@ -110,10 +110,10 @@ static void emit_figures(struct map_report *report, const struct vc_map_device *
 	vc_text_clear(&text);
 	if (device->pinned) {
 		add_figure(&text, device->pinned, "segment is", "segments are");
-		vc_text_add(&text, " pinned by blocks of at most 1/%d of it: they keep ",
+		vc_text_add(&text, " pinned by blocks of at most 1/%d of it: ",
 			    VC_MAP_PINNED_SHARE);
 		vc_text_bytes(&text, device->pinned_free, exact);
-		vc_text_add(&text, " from going back");
+		vc_text_add(&text, " cannot go back");
 		vc_emit_line(report->emit, "%s", vc_text_get(&text));
 		vc_text_clear(&text);
 	}

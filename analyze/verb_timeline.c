@@ -481,7 +481,7 @@ static int prepare(struct timeline *timeline, struct vc_problem *problem)
 {
 	struct vc_session *session = timeline->session;
 	struct vc_model *model = &session->models[0];
-	uint64_t moments[256] = {0};
+	uint64_t moments[VC_REPLAY_LISTS_MOST] = {0};
 	int error = vc_replay_make(&model->tables, &timeline->replay);
 
 	if (!error && !timeline->replay.list_count)

@@ -7,8 +7,6 @@
 #include "analyze/model.h"
 #include "analyze/views/ordered.h"
 
-enum { LISTS_MOST = 256 };
-
 /** One address of a list. Sorted by address, its position is the rank that `live` knows it by. */
 struct place {
 	uint64_t address;
@@ -480,7 +478,7 @@ static int find_lists(const struct vc_tables *tables, struct vc_replay *replay)
 			replay->lists[replay->list_count - 1].count++;
 			continue;
 		}
-		if (replay->list_count == LISTS_MOST)
+		if (replay->list_count == VC_REPLAY_LISTS_MOST)
 			return VC_E_LIMIT;
 		lists = realloc(replay->lists, (replay->list_count + 1) * sizeof(*lists));
 		if (!lists)

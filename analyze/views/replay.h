@@ -20,6 +20,7 @@
 #define VC_REPLAY_BEFORE UINT64_MAX /* born before the trace began */
 #define VC_REPLAY_NEVER UINT64_MAX  /* live when it ended */
 #define VC_REPLAY_SIZE_MOST (UINT64_C(1) << 50)
+enum { VC_REPLAY_LISTS_MOST = 256 };
 /** Device numbers from here on are lists of pinned host memory. */
 #define VC_REPLAY_HOST (UINT64_C(1) << 63)
 
