@@ -169,6 +169,15 @@ static int push_long(struct machine *machine, uint64_t length)
 	if (length > 9)
 		return vc_values_wrong(machine->values, VC_E_LIMIT, "a number of %llu bytes",
 				       (unsigned long long)length);
+	if (length && length <= 8 && machine->stream->end - machine->stream->at >= 8) {
+		unsigned unused = 64 - 8 * (unsigned)length;
+
+		memcpy(&number, machine->stream->at, 8); /* what follows it is shifted out */
+		machine->stream->at += length;
+		error = vc_values_number(machine->values,
+					 (int64_t)(le64toh(number) << unused) >> unused, &value);
+		return error ? error : push(machine, value);
+	}
 	error = need(machine, length);
 	if (error)
 		return error;
@@ -345,6 +354,15 @@ static int step(struct machine *machine, uint8_t opcode)
 		error = vc_values_number(values, (int32_t)take(machine, 4), &value);
 		return error ? error : push(machine, value);
 	case OP_LONG1:
+		if (machine->stream->at[0] == 7 && machine->stream->end - machine->stream->at > 8) {
+			/* seven bytes are what an address or a time has: they fit a value */
+			memcpy(&value, machine->stream->at, 8);
+			machine->stream->at += 8;
+			if ((uint8_t)(le64toh(value) >> 56) < 0x40)
+				return push(machine, vc_value_make(VC_VALUE_INTEGER,
+								   le64toh(value) >> 8));
+			machine->stream->at -= 8;
+		}
 		return push_long(machine, take(machine, 1));
 	case OP_LONG4:
 		return push_long(machine, take(machine, 4));

@@ -549,6 +549,25 @@ static int add_failure(struct vc_torch *torch, const struct event *event, uint64
 	return 0;
 }
 
+/** Adds a row to the trace without clearing it first: every column is set. */
+static int append_event(struct vc_torch *torch, uint64_t *ret)
+{
+	struct vc_tables *tables = torch->tables;
+	uint64_t row = tables->rows[VC_TABLE_trace];
+	int error = 0;
+
+	if (row >= tables->capacity[VC_TABLE_trace]) {
+		error = check_records(torch, VC_TABLE_trace);
+		if (!error)
+			error = vc_tables_reserve(tables, VC_TABLE_trace, row + 1);
+	}
+	if (error)
+		return error;
+	tables->rows[VC_TABLE_trace] = row + 1;
+	*ret = row;
+	return 0;
+}
+
 static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t count,
 		      uint64_t keys, uint64_t *ret)
 {
@@ -564,7 +583,7 @@ static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 		error = vc_torch_stack_with_forward(torch, event.stack, event.forward,
 						    &event.stack);
 	if (!error)
-		error = append(torch, VC_TABLE_trace, &row);
+		error = append_event(torch, &row);
 	if (!error && event.action == VC_TRACE_OOM)
 		error = add_failure(torch, &event, row + 1);
 	if (!error && torch->keep_trace)
@@ -574,6 +593,7 @@ static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 	*ret = vc_value_make(VC_TORCH_EVENT, row);
 	if (!torch->keep_trace)
 		return 0;
+	tables->column[VC_COL_trace_device][row] = 0; /* until its list is known */
 	tables->column[VC_COL_trace_action][row] = event.action;
 	tables->column[VC_COL_trace_address][row] = event.address;
 	tables->column[VC_COL_trace_size][row] = event.size;
@@ -815,13 +835,14 @@ static int make_annotation(struct vc_torch *torch, const uint64_t *pairs, uint64
 static int make_dict(void *context, const uint64_t *pairs, uint64_t count, uint64_t *ret)
 {
 	struct vc_torch *torch = context;
+	const uint64_t first = vc_value_make(VC_VALUE_TEXT, 1);
 	uint64_t keys = 0;
 
-	for (uint64_t i = 0; i < count; i++) {
-		if (vc_value_tag(pairs[2 * i]) != VC_VALUE_TEXT)
+	for (const uint64_t *pair = pairs; pair < pairs + count * 2; pair += 2) {
+		if (pair[0] - first < VC_TORCH_KEYS)
+			keys |= UINT64_C(1) << (pair[0] - first);
+		else if (vc_value_tag(pair[0]) != VC_VALUE_TEXT)
 			return VC_E_NOT_FOUND;
-		if (vc_value_content(pairs[2 * i]) - 1 < VC_TORCH_KEYS)
-			keys |= UINT64_C(1) << (vc_value_content(pairs[2 * i]) - 1);
 	}
 	if (keys & BIT(ACTION))
 		return make_event(torch, pairs, count, keys, ret);

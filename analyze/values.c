@@ -451,7 +451,7 @@ int vc_values_remember(struct vc_values *values, uint64_t index, uint64_t *value
 	return 0;
 }
 
-int vc_values_recall(struct vc_values *values, uint64_t index, uint64_t *ret)
+int vc_values_recall_any(struct vc_values *values, uint64_t index, uint64_t *ret)
 {
 	uint64_t entry;
 

@@ -130,7 +130,19 @@ int vc_values_set(struct vc_values *values, uint64_t *container, uint64_t *pairs
 /** Remembers the value; containers become a reference to the entry. */
 int vc_values_remember(struct vc_values *values, uint64_t index, uint64_t *value);
 /** The value of an entry of the memo. */
-int vc_values_recall(struct vc_values *values, uint64_t index, uint64_t *ret);
+int vc_values_recall_any(struct vc_values *values, uint64_t index, uint64_t *ret);
+
+/** The same, fast for what most entries are: texts, and containers that are complete. */
+static inline int vc_values_recall(struct vc_values *values, uint64_t index, uint64_t *ret)
+{
+	if (index < values->memo_count &&
+	    (values->memo[index] & VC_VALUE_HELD ||
+	     vc_value_tag(values->memo[index]) == VC_VALUE_TEXT)) {
+		*ret = values->memo[index] & ~VC_VALUE_HELD;
+		return 0;
+	}
+	return vc_values_recall_any(values, index, ret);
+}
 /** The finished value behind a reference; from now on it cannot change. */
 uint64_t vc_values_use(struct vc_values *values, uint64_t value);
 
