@@ -4,6 +4,7 @@
 
 usage: test_schemas.py VRAMCORE SOURCE
 """
+import base64
 import gzip
 import json
 import os
@@ -218,6 +219,41 @@ class Schemas(unittest.TestCase):
             tables = json.loads(self.run_verb("export", path, "--to", "json"))["tables"]
             self.assertEqual(tables["origin"][0]["wrapping"], wrapping)
             self.run_verb("info", self.path(packed_data[:-20], "cut"), status=2)
+
+    def test_json(self):
+        """The same as JSON, where nothing is shared and tuples are lists."""
+        value = made_up.plain()
+        value["segments"][0]["address"] = value["segments"][0]["blocks"][0]["address"]
+        value["external_annotations"][0]["name"] = 'a "b" \\ \n \u00e9 \U0001f600'
+        expected = self.tables(value)
+        for indent in (None, 1):
+            for escape in (True, False):
+                data = json.dumps(value, indent=indent, ensure_ascii=escape).encode()
+                path = self.path(data, "x.json")
+                tables = json.loads(self.run_verb("export", path, "--to", "json"))["tables"]
+                self.assertEqual(tables["origin"][0]["format"], "torch json")
+                for table in expected:
+                    if table not in ("origin", "strings"):
+                        self.assertEqual(tables[table], expected[table], table)
+        for length in range(1, len(data) - 1, 37):
+            self.run_verb("info", self.path(data[:length]), status=2)
+        for broken in (b"{", b"[", b"[1,", b'{"a"', b'{"a":', b'{"a":1', b"[}", b'["\\u12"]',
+                       b"[tru]", b"[1.2.3]", b"{1:2}", b"[" * 100000, b"[" + b"9" * 30 + b"]"):
+            self.run_verb("info", self.path(broken), status=2)
+
+    def test_page_of_memory_viz(self):
+        """The page has base64 of the pickle inside, padded with zeroes."""
+        data = made_up.dumps(made_up.plain())
+        for extra in range(3):
+            padded = data + b"\0" * (extra + 3 - len(data) % 3)
+            page = ('<!DOCTYPE html>\n<html><body><script type="module">\nconst local_files = \''
+                    '[{"name": "snapshot.pickle", "base64": "' +
+                    base64.b64encode(padded).decode() + '"}]\'\n</script></body></html>')
+            info = self.info(self.path(page.encode(), "x.html"))
+            self.assertEqual(info["devices"],
+                             self.info(self.path(data))["devices"])
+        self.run_verb("info", self.path(page[:600].encode()), status=2)
+        self.run_verb("info", self.path(b"<!DOCTYPE html><html></html>"), status=2)
 
     def test_unknown_keys_are_counted(self):
         value = dict(made_up.plain(), future=[1, 2, {"a": (1, 2, 3)}])
