@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of four threads that allocate and free with every function there is, on all devices,
+ * A program of four to eight threads that allocate and free with every function there is, on all devices,
  * and keep the journal that the descriptor in PROOF_JOURNAL holds.
  *
  * Threads hand memory to each other, so that much is freed by another thread than asked for it.
@@ -428,6 +428,13 @@ static void one_call(struct churner *self)
 		context_calls(self);
 }
 
+static void fault(void)
+{
+	volatile int *volatile nowhere = NULL;
+
+	*nowhere = 0;
+}
+
 static void *churn(void *argument)
 {
 	struct churner *self = argument;
@@ -442,6 +449,9 @@ static void *churn(void *argument)
 			break;
 		}
 		one_call(self);
+		if (self->number == 0 &&
+		    __atomic_load_n(&journal->end, __ATOMIC_RELAXED) == JOURNAL_FAULTS)
+			fault();
 		if (journal->hold_every)
 			hold_here(self);
 		else if (random_below(self, 64) == 0)
@@ -450,12 +460,23 @@ static void *churn(void *argument)
 	return NULL;
 }
 
-/* Tells the steps that the judge asks for. */
+static void end_if_asked(void)
+{
+	uint32_t end = __atomic_load_n(&journal->end, __ATOMIC_RELAXED);
+
+	if (end == JOURNAL_ABORTS)
+		abort();
+	if (end == JOURNAL_EXITS)
+		exit(JOURNAL_STATUS);
+}
+
+/* Tells the steps that the judge asks for, and ends as it asks. */
 static void tell_steps(void)
 {
 	while (!__atomic_load_n(&journal->stop, __ATOMIC_ACQUIRE)) {
 		uint32_t wanted = __atomic_load_n(&journal->step_wanted, __ATOMIC_ACQUIRE);
 
+		end_if_asked();
 		if (wanted == journal->step_done) {
 			usleep(100);
 			continue;
@@ -504,7 +525,7 @@ int main(void)
 	if (journal == MAP_FAILED || !test_functions_get(way ? way : "link"))
 		return 3;
 	start_devices();
-	for (unsigned int i = 0; i < JOURNAL_THREADS; i++) {
+	for (unsigned int i = 0; i < journal->threads; i++) {
 		churner[i] = (struct churner){
 			.own = &journal->table[i],
 			.number = i,
@@ -521,7 +542,7 @@ int main(void)
 				   __ATOMIC_RELAXED);
 	else if (!journal->hold_every)
 		tell_steps();
-	for (unsigned int i = 0; i < JOURNAL_THREADS; i++)
+	for (unsigned int i = 0; i < journal->threads; i++)
 		pthread_join(thread[i], NULL);
 	return 0;
 }

@@ -14,9 +14,18 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#define JOURNAL_THREADS 4u
+#define JOURNAL_THREADS 8u /* at most */
 #define JOURNAL_OBJECTS (1u << 20)
 #define JOURNAL_MOMENTS 4096u
+
+/* How a program ends itself when its judge says so. */
+enum journal_end {
+	JOURNAL_RUNS,
+	JOURNAL_FAULTS, /* SIGSEGV in a thread that churns */
+	JOURNAL_ABORTS, /* abort() in a thread that does not */
+	JOURNAL_EXITS,  /* exit() there, with JOURNAL_STATUS, while the others are in calls */
+};
+#define JOURNAL_STATUS 41
 
 struct journal_object {
 	uint32_t kind;            /* enum vc_kind; 0: the call failed, nothing was made */
@@ -40,6 +49,8 @@ struct journal_thread {
 struct journal {
 	uint64_t tick;
 	uint32_t calls;
+	uint32_t threads;         /* that are to churn */
+	uint32_t end;             /* enum journal_end */
 	uint32_t started;         /* threads that churn */
 	uint32_t stop;
 	uint32_t failures;        /* calls that should have gone well and did not */

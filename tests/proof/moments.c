@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moments BIN held|forks|free|killed: a churning program, its recording, its journal, and what the
- * driver knows.
+ * moments BIN held|forks|free|killed [END]: a churning program, its recording, its journal, and what
+ * the driver knows.
  *
  *   held    all threads wait between calls: the recording read from outside, now, equals the
  *           driver's own list.
  *   forks   the same while children of all sorts come and go, and the recordings of these.
  *   free    the threads run on: the recording at the moment of a step equals the program's journal
  *           but for the calls that were under way.
- *   killed  SIGKILL at any time: the recording that is left against the journal and the driver.
+ *   killed  an end at any time: the recording that is left against the journal and the driver. END
+ *           is kill (SIGKILL), stop (the same after SIGSTOP, read stopped and dead), fault (SIGSEGV
+ *           of a thread that allocates), abort (in another thread) or exit (while others allocate).
  *
  * The journal says for two ticks before and after a moment what lived all that time ("must"), what
  * a call under way may have made or ended ("may"), and, by being neither, what was not there.
@@ -31,6 +33,8 @@
 #include "victim.h"
 
 #define OBJECTS_MAX 65536u
+#define CHURN_THREADS 4u   /* where they go on */
+#define VICTIM_THREADS 8u  /* where they die */
 
 enum role { MUST, MAY };
 
@@ -44,6 +48,21 @@ struct expected {
 	bool met;
 };
 
+/* How the program dies: told by the journal, or by a signal. */
+struct ending {
+	const char *name;
+	enum journal_end told;
+	bool stopped;           /* it is stopped, and read, before */
+	int signal, status;     /* that it ends with */
+};
+static const struct ending endings[] = {
+	{"kill", JOURNAL_RUNS, false, SIGKILL, 0},
+	{"stop", JOURNAL_RUNS, true, SIGKILL, 0},
+	{"fault", JOURNAL_FAULTS, false, SIGSEGV, 0},
+	{"abort", JOURNAL_ABORTS, false, SIGABRT, 0},
+	{"exit", JOURNAL_EXITS, false, 0, JOURNAL_STATUS},
+};
+
 struct proof {
 	const char *bin;
 	struct journal *journal;
@@ -51,6 +70,7 @@ struct proof {
 	char variable[64];
 	bool forks;
 	char actor[512];
+	const struct ending *ending;
 	struct expected expected[OBJECTS_MAX];
 	size_t count, may;
 	uint64_t compared, may_total, may_most, rows_total, doubt_total;
@@ -59,7 +79,7 @@ struct proof {
 
 /* ---- journal ---- */
 
-static void make_journal(struct proof *proof)
+static void make_journal(struct proof *proof, uint32_t threads)
 {
 	pthread_barrierattr_t attributes;
 
@@ -70,10 +90,11 @@ static void make_journal(struct proof *proof)
 			      proof->descriptor, 0);
 	if (proof->journal == MAP_FAILED)
 		victim_trouble("mmap");
+	proof->journal->threads = threads;
 	pthread_barrierattr_init(&attributes);
 	pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-	pthread_barrier_init(&proof->journal->held, &attributes, JOURNAL_THREADS + 1);
-	pthread_barrier_init(&proof->journal->released, &attributes, JOURNAL_THREADS + 1);
+	pthread_barrier_init(&proof->journal->held, &attributes, threads + 1);
+	pthread_barrier_init(&proof->journal->released, &attributes, threads + 1);
 	snprintf(proof->variable, sizeof(proof->variable), "PROOF_JOURNAL=%d", proof->descriptor);
 }
 
@@ -125,7 +146,7 @@ static void expect(struct proof *proof, const struct journal_thread *table,
 static void expect_all(struct proof *proof, uint64_t before, uint64_t after)
 {
 	proof->count = proof->may = 0;
-	for (unsigned int i = 0; i < JOURNAL_THREADS; i++) {
+	for (unsigned int i = 0; i < proof->journal->threads; i++) {
 		struct journal_thread *table = &proof->journal->table[i];
 		uint64_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
 
@@ -197,7 +218,7 @@ static void explain(struct proof *proof, const char *where, const struct live *l
 	for (size_t i = 0; i < live->count; i++)
 		if (live->row[i].address == row->address)
 			live_say(where, "  row", &live->row[i]);
-	for (unsigned int i = 0; i < JOURNAL_THREADS; i++) {
+	for (unsigned int i = 0; i < proof->journal->threads; i++) {
 		const struct journal_thread *table = &proof->journal->table[i];
 
 		for (uint64_t k = 0; k < table->count; k++) {
@@ -358,7 +379,7 @@ static void end(struct proof *proof, struct victim *victim)
 			proof->journal->failures);
 		proof->wrong++;
 	}
-	for (unsigned int i = 0; i < JOURNAL_THREADS; i++)
+	for (unsigned int i = 0; i < proof->journal->threads; i++)
 		if (proof->journal->table[i].full) {
 			fprintf(stderr, "a journal is full\n");
 			proof->wrong++;
@@ -412,7 +433,7 @@ static void held(struct proof *proof)
 	struct live judge, recorded;
 	struct victim victim;
 
-	make_journal(proof);
+	make_journal(proof, CHURN_THREADS);
 	proof->journal->hold_every = 40;
 	watch(proof);
 	start(proof, &victim);
@@ -528,7 +549,7 @@ static void one_free_moment(struct proof *proof, struct victim *victim, uint32_t
 	}
 	if (!live.deaths_missing)
 		proof->wrong += compare(proof, where, &live, false);
-	if (live.in_doubt > JOURNAL_THREADS) {
+	if (live.in_doubt > proof->journal->threads) {
 		fprintf(stderr, "%s: %" PRIu64 " in doubt\n", where, live.in_doubt);
 		proof->wrong++;
 	}
@@ -541,11 +562,11 @@ static void free_running(struct proof *proof)
 	uint64_t missing = 0;
 	struct victim victim;
 
-	make_journal(proof);
+	make_journal(proof, CHURN_THREADS);
 	watch(proof);
 	start(proof, &victim);
 	wait_for_recording(&victim);
-	while (__atomic_load_n(&proof->journal->started, __ATOMIC_ACQUIRE) < JOURNAL_THREADS)
+	while (__atomic_load_n(&proof->journal->started, __ATOMIC_ACQUIRE) < proof->journal->threads)
 		usleep(1000);
 	for (uint32_t step = 1; step <= moments && !proof->wrong; step++)
 		one_free_moment(proof, &victim, step, &missing);
@@ -600,76 +621,110 @@ static unsigned int compare_judge(struct proof *proof, const char *where, const 
 	return wrong;
 }
 
+/* The recording of a process that is stopped or dead. */
+static void compare_left(struct proof *proof, struct victim *victim, const char *where)
+{
+	struct live live = {0};
+	int found = victim_recording(victim, victim->pid), result = 0;
+
+	expect_all(proof, UINT64_MAX - 1, UINT64_MAX);
+	if (found > 1) {
+		fprintf(stderr, "%s: %d recordings\n", where, found);
+		proof->wrong++;
+	}
+	if (found)
+		result = live_of_recording(victim->recording, NULL, &live);
+	if (result && proof->count > proof->may) {
+		fprintf(stderr, "%s: error %d\n", where, result);
+		proof->wrong++;
+	} else {
+		proof->wrong += compare(proof, where, &live, true);
+		proof->wrong += compare_judge(proof, where, victim->map);
+	}
+	if (calls_under_way(proof) > VICTIM_THREADS) {
+		fprintf(stderr, "%s: the journal has %u calls under way\n", where,
+			calls_under_way(proof));
+		proof->wrong++;
+	}
+	if (live.in_doubt > VICTIM_THREADS) {
+		fprintf(stderr, "%s: %" PRIu64 " in doubt\n", where, live.in_doubt);
+		proof->wrong++;
+	}
+	account(proof, &live);
+	live_free(&live);
+}
+
+static void make_end(struct proof *proof, struct victim *victim, const char *where)
+{
+	const struct ending *ending = proof->ending;
+	char stopped[64];
+	int status;
+
+	__atomic_store_n(&proof->journal->end, ending->told, __ATOMIC_RELAXED);
+	if (ending->stopped) {
+		kill(victim->pid, SIGSTOP);
+		if (waitpid(victim->pid, &status, WUNTRACED) != victim->pid || !WIFSTOPPED(status))
+			victim_trouble("it did not stop");
+		snprintf(stopped, sizeof(stopped), "%s, stopped", where);
+		compare_left(proof, victim, stopped);
+	}
+	if (ending->told == JOURNAL_RUNS)
+		kill(victim->pid, SIGKILL);
+	status = victim_wait(victim);
+	if (ending->signal ? !WIFSIGNALED(status) || WTERMSIG(status) != ending->signal :
+			     !WIFEXITED(status) || WEXITSTATUS(status) != ending->status) {
+		fprintf(stderr, "%s: status 0x%x\n", where, (unsigned int)status);
+		proof->wrong++;
+	}
+}
+
 static void one_death(struct proof *proof, unsigned int number)
 {
 	struct timespec life = {0};
 	struct victim victim;
-	struct live live = {0};
 	char where[32];
 	long most = number % 4 == 0 ? 20000000 : 120000000;
-	int found, result = 0;
 
-	make_journal(proof);
+	make_journal(proof, VICTIM_THREADS);
 	start(proof, &victim);
 	if (number % 4) /* else also while it starts */
 		while (!__atomic_load_n(&proof->journal->started, __ATOMIC_ACQUIRE))
 			usleep(500);
 	life.tv_nsec = (long)(random() % most);
 	nanosleep(&life, NULL);
-	kill(victim.pid, SIGKILL);
-	victim_wait(&victim);
 	snprintf(where, sizeof(where), "death %u", number);
-	expect_all(proof, UINT64_MAX - 1, UINT64_MAX);
-	found = victim_recording(&victim, victim.pid);
-	if (found > 1) {
-		fprintf(stderr, "%s: %d recordings\n", where, found);
-		proof->wrong++;
-	}
-	if (found)
-		result = live_of_recording(victim.recording, NULL, &live);
-	if (result && proof->count > proof->may) {
-		fprintf(stderr, "%s: error %d\n", where, result);
-		proof->wrong++;
-	} else {
-		proof->wrong += compare(proof, where, &live, true);
-		proof->wrong += compare_judge(proof, where, victim.map);
-	}
-	if (calls_under_way(proof) > JOURNAL_THREADS) {
-		fprintf(stderr, "%s: the journal has %u calls under way\n", where,
-			calls_under_way(proof));
-		proof->wrong++;
-	}
-	if (live.in_doubt > JOURNAL_THREADS) {
-		fprintf(stderr, "%s: %" PRIu64 " in doubt\n", where, live.in_doubt);
-		proof->wrong++;
-	}
-	account(proof, &live);
-	live_free(&live);
+	make_end(proof, &victim, where);
+	compare_left(proof, &victim, where);
 	victim_clean(&victim);
 	drop_journal(proof);
 }
 
-static void killed(struct proof *proof)
+static int killed(struct proof *proof, const char *name)
 {
-	unsigned int deaths = victim_full() ? 200 : 30;
+	unsigned int deaths = victim_full() ? 1000 : 50;
 
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (!strcmp(endings[i].name, name))
+			proof->ending = &endings[i];
+	if (!proof->ending)
+		return 64;
 	srandom((unsigned int)time(NULL));
 	for (unsigned int i = 0; i < deaths && !proof->wrong; i++)
 		one_death(proof, i);
-	printf("%" PRIu64 " deaths, %" PRIu64 " rows left on average, %" PRIu64
+	printf("%u deaths, %" PRIu64 " rows left on average, %" PRIu64
 	       " in doubt or being freed and %" PRIu64 " objects of calls under way in all\n",
-	       proof->compared,
-	       proof->rows_total / (proof->compared ? proof->compared : 1), proof->doubt_total,
-	       proof->may_total);
+	       deaths, proof->rows_total / (proof->compared ? proof->compared : 1),
+	       proof->doubt_total, proof->may_total);
 	if (!proof->rows_total)
 		proof->wrong++;
+	return proof->wrong != 0;
 }
 
 int main(int argc, char **argv)
 {
 	static struct proof proof;
 
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 64;
 	proof.bin = argv[1];
 	snprintf(proof.actor, sizeof(proof.actor), "PROOF_ACTOR=%s/proof_actor", argv[1]);
@@ -679,7 +734,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[2], "free"))
 		free_running(&proof);
 	else if (!strcmp(argv[2], "killed"))
-		killed(&proof);
+		return killed(&proof, argc == 4 ? argv[3] : "kill");
 	else
 		return 64;
 	return proof.wrong != 0;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,9 +34,11 @@ static void run(const struct victim *victim, const char *bin, char *const argume
 		const char *const environment[])
 {
 	const char *library = getenv("PROOF_BIN"); /* of another build, to see a judge fail */
+	struct rlimit none = {0, 0};
 	char program[512];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_CORE, &none); /* some abort on purpose */
 	setenv("SIMCUDA_DEVICES", "3", 1);
 	setenv("SIMCUDA_MEMORY", "8GiB", 1);
 	setenv("SIMCUDA_MAP_ROWS", "16384", 1);
