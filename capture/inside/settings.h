@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder's settings, read once from the environment when the library is loaded.
+ * The recorder's settings, read from the environment when the library is loaded, or earlier
+ * if the constructor of another library allocates before that.
  *
  * Values are copied into static memory, so that a host that changes its environment later changes
  * nothing here. No malloc, no locale; reading is safe in any context after vc_settings_read.

@@ -30,6 +30,7 @@ static __attribute__((constructor)) void leave_out_own_frames(void)
 
 void vc_stack_forget(void)
 {
+	leave_out_own_frames(); /* a recording may begin before the constructors have run */
 	memset(module, 0, sizeof(module));
 }
 

@@ -85,10 +85,20 @@ static void count_process(void)
 	vc_sys_close(descriptor);
 }
 
+/*
+ * At load, or before, where the constructor of another library allocates: the recording that then
+ * begins is made as the settings say.
+ */
 static __attribute__((constructor)) void load(void)
 {
-	vc_settings_read();
-	count_process();
+	static uint32_t settings_read, counted;
+
+	if (!__atomic_load_n(&settings_read, __ATOMIC_ACQUIRE)) {
+		vc_settings_read();
+		__atomic_store_n(&settings_read, 1, __ATOMIC_RELEASE);
+	}
+	if (!__atomic_exchange_n(&counted, 1, __ATOMIC_ACQ_REL))
+		count_process();
 }
 
 static __attribute__((destructor)) void unload(void)
@@ -143,14 +153,14 @@ static void forget(void)
 
 static void open_recording(void)
 {
-	struct vc_store_options options = {
-		.directory = vc_setting(VC_SETTING_DIRECTORY),
-		.budget = DEFAULT_BUDGET,
-		.in_core = vc_setting(VC_SETTING_IN_CORE) != NULL,
-	};
-	const char *budget = vc_setting(VC_SETTING_BUDGET);
+	struct vc_store_options options = {.budget = DEFAULT_BUDGET};
+	const char *budget;
 	char name[128];
 
+	load();
+	options.directory = vc_setting(VC_SETTING_DIRECTORY);
+	options.in_core = vc_setting(VC_SETTING_IN_CORE) != NULL;
+	budget = vc_setting(VC_SETTING_BUDGET);
 	forget();
 	vc_facts_name(name, sizeof(name));
 	options.name = name;

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 {
 	static const struct host_case *const lists[] = {host_signal_cases, host_process_cases,
 							host_memory_cases, host_limit_cases,
-							host_quiet_cases};
+							host_quiet_cases, host_life_cases};
 
 	dl_iterate_phdr(find_recorder, NULL);
 	for (size_t i = 0; argc > 1 && i < sizeof(lists) / sizeof(lists[0]); i++)

@@ -22,7 +22,7 @@ struct host_case {
 	void (*run)(void);
 };
 extern const struct host_case host_signal_cases[], host_process_cases[], host_memory_cases[],
-	host_limit_cases[], host_quiet_cases[];
+	host_limit_cases[], host_quiet_cases[], host_life_cases[];
 
 /** Calls, and prints result and errno. */
 #define HOST_SAY(expression)                                                                       \

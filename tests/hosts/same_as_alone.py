@@ -6,12 +6,15 @@ standard error and the exit status must be the same bytes. What the recorder cou
 limit must stand in the recording, which is read with `vramcore export`. VRAMCORE_FULL=1: all ways
 of each, and longer; else what takes long is done in one way only. Exit status 77: all was skipped.
 """
+import ctypes
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 BIN = os.path.abspath(sys.argv[1])
 GROUP = sys.argv[2]
@@ -82,10 +85,10 @@ def run(way, command, extra=None, directory=None, prefix=(), beside=(), timeout=
     preload = list(beside)
     settings = environment(extra)
     line = list(command)
-    if way == "preload":
+    if way in ("preload", "preload last"):
         settings["VRAMCORE_DIR"] = base
         settings["VRAMCORE_OUT"] = BASE + "/out"
-        preload.insert(0, LIBRARY)
+        preload.insert(0 if way == "preload" else len(preload), LIBRARY)
     elif way == "run":
         line = [BIN + "/vramcore", "run", "--quiet", "--keep", "--dir", base, "--out",
                 BASE + "/out", "--"] + line
@@ -135,9 +138,9 @@ def same(name, command, extra=None, ways=("preload", "run"), status=0, check=Non
         outcome = outcomes[way] = run(way, command, extra, **more)
         if outcome.visible() != alone.visible():
             failed(name, f"{way}:\n{difference(alone, outcome)}")
-        if way == "preload" and recorded and not outcome.recordings:
+        if way.startswith("preload") and recorded and not outcome.recordings:
             failed(name, "nothing was recorded")
-        if way == "preload" and check and outcome.recordings:
+        if way.startswith("preload") and check and outcome.recordings:
             check(name, outcome.recordings)
     return outcomes
 
@@ -488,7 +491,231 @@ def quiet():
             failed("first-calls", f"{process} heap calls, {thread} in a thread")
 
 
-GROUPS = {"signals": signals, "processes": processes, "memory": memory, "limits": limits,
+DAEMONS = """
+import ctypes, sys, threading, time
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+def work():
+    cuda.cuCtxSetCurrent(context)
+    while True:
+        one = ctypes.c_uint64()
+        cuda.cuMemAlloc_v2(ctypes.byref(one), 1000)
+        cuda.cuMemFree_v2(one)
+for i in range(8):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+print("leaving")
+sys.exit(3)
+"""
+
+
+def early(name, recordings):
+    """Memory from before main is there, with stacks that show nothing of the recorder itself."""
+    tables = table(recordings[0])
+    live = sorted(row["size"] for row in tables["allocations"] if row["kind"] in ("linear", 1))
+    if live != list(range(4096 + 50, 4096 + 100)):
+        failed(name, f"live: {live}")
+    out = subprocess.run([BIN + "/vramcore", "top", "--json", recordings[0]],
+                         stdout=subprocess.PIPE, check=False).stdout.decode()
+    if "allocate_early" not in out or "vc_" in out:
+        failed(name, "stacks: " + out[:2000])
+
+
+class Held:
+    """A thread of another process that stands still from one moment to another."""
+    LIBC = ctypes.CDLL(None, use_errno=True)
+    SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
+
+    def __init__(self, thread):
+        self.thread = thread
+        self.call(self.SEIZE)
+        self.call(self.INTERRUPT)
+        os.waitpid(thread, 0x40000000)
+
+    def call(self, request):
+        self.LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p,
+                                     ctypes.c_void_p]
+        if self.LIBC.ptrace(request, self.thread, None, None) < 0:
+            raise OSError(ctypes.get_errno(), "ptrace")
+
+    def release(self):
+        self.call(self.DETACH)
+
+
+def agent_of(pid):
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{thread}/comm", encoding="ascii") as file:
+                if file.read() == "vramcore\n":
+                    return int(thread)
+        except FileNotFoundError:
+            pass
+    return None
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.001)
+    return None
+
+
+# futex and restart_syscall, on x86-64 and on aarch64.
+ASLEEP = ("202", "219", "98", "128")
+
+
+def where(pid, thread):
+    try:
+        with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as file:
+            return file.read().split()[0]
+    except OSError:
+        return "?"
+
+
+def agent_held(number, seconds, to_the_end=False):
+    """
+    The agent is held in mid-work; the program goes on, and after it has been let go, or to the end
+    of the program, what was recorded is right.
+    """
+    name = f"agent held {number}"
+    if not wanted("agent held"):
+        return
+    DONE["ran"] += 1
+    for entry in ("ready", "thawed", "map"):
+        if os.path.exists(f"{BASE}/{entry}"):
+            os.unlink(f"{BASE}/{entry}")
+    for folder in ("recordings", "out"):
+        shutil.rmtree(f"{BASE}/{folder}", ignore_errors=True)
+    os.makedirs(BASE + "/recordings")
+    settings = environment({"VRAMCORE_DIR": BASE + "/recordings", "VRAMCORE_OUT": BASE + "/out",
+                            "VRAMCORE_EVERY": "1steps", "VRAMCORE_MAX_FILES": "100000",
+                            "VRAMCORE_AT_EXIT": "1", "LD_PRELOAD": LIBRARY})
+    process = subprocess.Popen(host("agent-held"), env=settings, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=BASE)
+    agent = until(lambda: os.path.exists(BASE + "/ready") and agent_of(process.pid))
+    if not agent:
+        process.kill()
+        return failed(name, "no agent")
+    time.sleep(0.02 + 0.0137 * number)
+    for _ in range(400): # it sleeps most of the time
+        held = Held(agent)
+        at = where(process.pid, agent)
+        if at not in ASLEEP:
+            break
+        held.release()
+        time.sleep(random.random() * 0.002)
+    start = time.monotonic()
+    if not to_the_end:
+        time.sleep(seconds)
+        held.release()
+    with open(BASE + "/thawed", "wb"):
+        pass
+    if to_the_end:
+        # Gone with its process; its tracer has to see that it is.
+        os.waitpid(agent, 0x40000000)
+    try:
+        out, error = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, error = process.communicate()
+        return failed(name, "hung")
+    took = time.monotonic() - start
+    DONE["mid-work"] = DONE.get("mid-work", 0) + (at not in ASLEEP)
+    say(f"  {name}, in system call {at}: over {took:.1f} s after it was held")
+    if process.returncode != 0 or out != b"failed 0\n" or error:
+        failed(name, f"status {process.returncode}, {out.decode()}{error.decode()}")
+    if took > seconds + 15:
+        failed(name, f"took {took:.1f} s")
+    left = [os.path.join(folder, entry) for folder, _, entries in os.walk(BASE + "/recordings")
+            for entry in entries if f"-{process.pid}-" in entry]
+    if len(left) != 1:
+        return failed(name, f"recordings {left}")
+    tables = table(left[0])
+    live = [row for row in tables["allocations"] if row["kind"] in ("linear", 1)]
+    found = counters(tables)
+    if len(live) + found.get("records_lost", 0) < 2000 or totals(tables)[2] != 2000 * 512:
+        failed(name, f"live {len(live)}, totals {totals(tables)}, {found}")
+    return None
+
+
+def life():
+    if not wanted("first-process"):
+        pass
+    elif ROOT and subprocess.run(["unshare", "-pf", "--mount-proc", "true"], check=False,
+                                 stderr=subprocess.DEVNULL).returncode == 0:
+        inside = ["unshare", "-pf", "--mount-proc"]
+        same("first-process", host("first-process"), status=9, prefix=inside, ways=("preload",))
+        same("first-process is run", host("wait-loop"), prefix=inside)
+        same("first-process within run", inside + host("first-process"), status=9)
+    else:
+        skipped("first-process", "process namespaces take root")
+    both("least-signal-stack")
+    if wanted("signal-stack-use"):
+        DONE["ran"] += 1
+        used = []
+        for way in ("alone", "preload"):
+            outcome = run(way, host("signal-stack-use"))
+            with open(BASE + "/counts", encoding="ascii") as file:
+                used.append(int(file.read()))
+            if outcome.status != 0:
+                failed("signal-stack-use", outcome.out.decode() + outcome.error.decode())
+        say(f"  stack of a handler that allocates: {used[0]} bytes alone, {used[1] - used[0]} more")
+        if used[1] - used[0] > 2048:
+            failed("signal-stack-use", f"{used[1] - used[0]} bytes")
+    for _ in range(20 if FULL else 3):
+        same("daemon threads", [sys.executable, "-c", DAEMONS], status=3)
+    same("early", [BIN + "/host_early"], status=12, check=early)
+    same("early, last", [BIN + "/host_early"], status=12, check=early, ways=("preload last",),
+         beside=[BIN + "/libhost_counter.so"])
+    try:
+        for number in range(40 if FULL else 6):
+            agent_held(number, 0.3)
+        for number in range(10 if FULL else 2):
+            agent_held(number, 0, to_the_end=True)
+        agent_held(3, 10)
+        if wanted("agent held") and not DONE["mid-work"]:
+            failed("agent held", "it was asleep each time")
+    except OSError as error:
+        if error.errno != 1:
+            raise
+        skipped("agent held", "this process may not trace others")
+
+
+def allocator(name):
+    text = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
+                          check=False).stdout
+    for line in text.splitlines():
+        if line.strip().startswith(name) and "=>" in line:
+            return line.split("=> ")[1].strip()
+    return None
+
+
+def allocators():
+    """Other memory allocators in the program, before and after the recorder."""
+    ways = ("preload", "preload last", "run")
+    for name in ("libjemalloc.so", "libtcmalloc_minimal.so", "libmimalloc.so"):
+        path = allocator(name)
+        if not path:
+            skipped(name, "it is not installed")
+            continue
+        beside = [path]
+        same(f"plain, {name}", host("plain"), ways=ways, beside=beside, check=says(lossless=True))
+        for case in ("threads", "small-stacks", "cancels", "unloads", "first-on-small-stack",
+                     "wait-loop", "child-handler", "main-leaves", "storm"):
+            same(f"{case}, {name}", host(case), ways=ways if FULL else ways[:2], beside=beside)
+        same(f"exit-amid, {name}", host("exit-amid"), ways=ways, status=6, beside=beside)
+        same(f"exit-handlers, {name}", host("exit-handlers", linked=True), ways=ways, status=5,
+             beside=beside)
+        same(f"python, {name}", [sys.executable, "-c", PYTHON], ways=ways, status=1, beside=beside)
+        same(f"train, {name}", [BIN + "/train", "--steps", "100", "--leak", "none"],
+             {"VRAMCORE_AT_STEP": "10,90"}, ways=ways, beside=beside)
+
+
+GROUPS = {"life": life, "allocators": allocators, "signals": signals, "processes": processes, "memory": memory, "limits": limits,
           "places": places, "strangers": strangers, "quiet": quiet, "library": library}
 
 
