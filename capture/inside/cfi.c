@@ -193,11 +193,21 @@ struct saved {
 	};
 };
 
+/* Several of them lie on the stack of a hook: nothing in them is larger than need be. */
 struct row {
 	uint32_t cfa_register;
-	uint32_t cfa_size;
-	int64_t cfa_offset;
-	uintptr_t cfa_expression; /* 0: register and offset */
+	uint16_t cfa_is_expression; /* 0: register and offset */
+	uint16_t cfa_size;          /* of the expression */
+	union {
+		int64_t cfa_offset;
+		uintptr_t cfa_expression;
+	};
+	struct saved fp;
+	struct saved ra;
+};
+
+/* What registers are restored to. */
+struct initial {
 	struct saved fp;
 	struct saved ra;
 };
@@ -234,7 +244,7 @@ static int64_t scale(uint64_t value, int64_t factor)
 	return (int64_t)(value * (uint64_t)factor);
 }
 
-static void restore(struct row *row, const struct row *initial, uint64_t number)
+static void restore(struct row *row, const struct initial *initial, uint64_t number)
 {
 	if (number == REGISTER_FP)
 		row->fp = initial->fp;
@@ -247,7 +257,7 @@ struct machine {
 	const struct function *function;
 	uintptr_t location;
 	struct row row;
-	struct row initial;
+	struct initial initial;
 	struct row remembered[REMEMBER_DEPTH];
 	unsigned int depth;
 };
@@ -288,15 +298,14 @@ static bool execute(struct machine *m, struct cursor *c, uint8_t op)
 	case 0x0c: /* def_cfa */
 		row->cfa_register = register_number(c);
 		row->cfa_offset = (int64_t)take_uleb(c);
-		row->cfa_expression = 0;
+		row->cfa_is_expression = 0;
 		return true;
 	case 0x0d: /* def_cfa_register */
 		row->cfa_register = register_number(c);
-		row->cfa_expression = 0;
-		return true;
+		return !row->cfa_is_expression;
 	case 0x0e: /* def_cfa_offset */
 		row->cfa_offset = (int64_t)take_uleb(c);
-		return true;
+		return !row->cfa_is_expression;
 	default:
 		return execute_extended(m, c, op);
 	}
@@ -321,8 +330,9 @@ static bool execute_extended(struct machine *m, struct cursor *c, uint8_t op)
 		return true;
 	case 0x0f: /* def_cfa_expression */
 		size = take_uleb(c);
-		row->cfa_size = (uint32_t)size;
+		row->cfa_size = (uint16_t)size;
 		row->cfa_expression = c->at;
+		row->cfa_is_expression = 1;
 		skip(c, size);
 		return size <= UINT16_MAX;
 	case 0x10: /* expression */
@@ -344,11 +354,11 @@ static bool execute_extended(struct machine *m, struct cursor *c, uint8_t op)
 	case 0x12: /* def_cfa_sf */
 		row->cfa_register = register_number(c);
 		row->cfa_offset = scale((uint64_t)take_sleb(c), f->data_factor);
-		row->cfa_expression = 0;
+		row->cfa_is_expression = 0;
 		return true;
 	case 0x13: /* def_cfa_offset_sf */
 		row->cfa_offset = scale((uint64_t)take_sleb(c), f->data_factor);
-		return true;
+		return !row->cfa_is_expression;
 	case 0x14: /* val_offset */
 	case 0x15: /* val_offset_sf: both operands have the length of an uleb */
 		set_place(row, take_uleb(c), PLACE_OTHER, 0);
@@ -566,17 +576,19 @@ static bool cfa_of(const struct row *row, uintptr_t pc, struct vc_cfi_rule *rule
 {
 	static const uint8_t kinds[] = { VC_CFI_NONE, VC_CFI_SP, VC_CFI_FP, VC_CFI_SP_LOAD,
 					 VC_CFI_FP_LOAD };
-	struct value v = { VALUE_NUMBER, row->cfa_offset, 0 };
+	struct value v = { VALUE_NUMBER, 0, 0 };
 	int64_t cfa;
 	int64_t add = 0;
 
-	if (row->cfa_expression) {
+	if (row->cfa_is_expression) {
 		if (!evaluate(row->cfa_expression, row->cfa_size, pc, &v))
 			return false;
-	} else if (row->cfa_register == REGISTER_SP) {
-		v.base = VALUE_SP;
-	} else if (row->cfa_register == REGISTER_FP) {
-		v.base = VALUE_FP;
+	} else {
+		v.number = row->cfa_offset;
+		if (row->cfa_register == REGISTER_SP)
+			v.base = VALUE_SP;
+		else if (row->cfa_register == REGISTER_FP)
+			v.base = VALUE_FP;
 	}
 	if (v.base == VALUE_NUMBER)
 		return false;
@@ -657,7 +669,7 @@ static bool rule_in(const struct function *f, uintptr_t pc, struct vc_cfi_rule *
 	/* The CIE's row holds from the first instruction on: nothing in it can be past pc. */
 	if (!run(&m, f->common, pc))
 		return false;
-	m.initial = m.row;
+	m.initial = (struct initial){ m.row.fp, m.row.ra };
 	m.location = f->low;
 	if (!run(&m, f->own, pc))
 		return false;
@@ -704,20 +716,18 @@ static uintptr_t find_entry(const struct vc_cfi_table *table, uintptr_t pc)
 
 bool vc_cfi_rule_at(const struct vc_cfi_table *table, uintptr_t pc, struct vc_cfi_rule *ret)
 {
-	struct vc_cfi_rule rule = { 0 };
 	struct function f;
 	uintptr_t entry;
 
-	*ret = rule;
+	*ret = (struct vc_cfi_rule){ 0 };
 	if (!table->hdr)
 		return false;
 	entry = find_entry(table, pc);
 	if (!entry || !parse_function(table, entry, &f) || pc < f.low || pc >= f.high)
 		return false;
 	if (f.signal)
-		rule.kind = VC_CFI_SIGNAL;
-	else if (!rule_in(&f, pc, &rule))
-		rule.kind = VC_CFI_NONE;
-	*ret = rule;
+		ret->kind = VC_CFI_SIGNAL;
+	else if (!rule_in(&f, pc, ret))
+		ret->kind = VC_CFI_NONE;
 	return true;
 }
