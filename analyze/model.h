@@ -33,7 +33,10 @@ void vc_wanted_table(struct vc_wanted_columns *wanted, enum vc_table_index table
 
 struct vc_limits;
 
-/** Opens a file; `limits` on imported ones, NULL: the usual. 0, or a negative VC_E_* with *problem filled; then *ret is empty. */
+/**
+ * Opens a file; `limits` on imported ones, NULL: the usual. 0, or a negative VC_E_* with *problem
+ * filled; then *ret is empty.
+ */
 int vc_model_open(const char *path, const struct vc_wanted_columns *wanted,
 		  const struct vc_limits *limits, struct vc_model *ret,
 		  struct vc_problem *problem);

@@ -51,6 +51,7 @@ struct vc_torch {
 	uint64_t latest[VC_TORCH_LATEST][VC_TORCH_DETAIL_WORDS], latest_row[VC_TORCH_LATEST];
 	uint64_t unknown_keys;      /* left out */
 	uint64_t unknown_key;       /* the first: row of strings */
+	uint64_t extended;          /* frames that were copied: stacks that came in parts */
 	uint64_t inactive;          /* row of strings: "inactive" */
 	bool keep_trace;            /* the columns of trace are wanted */
 };
@@ -58,6 +59,23 @@ struct vc_torch {
 int vc_torch_init(struct vc_torch *torch, struct vc_tables *tables,
 		  const struct vc_limits *limits);
 void vc_torch_deinit(struct vc_torch *torch);
+
+/** A row that is looked for: values of the first `count` columns of a table. */
+struct vc_torch_row {
+	enum vc_table_index table;
+	const uint64_t *cells;
+	uint64_t count;
+};
+/** The row of a table that has these cells, made where there is none. */
+int vc_torch_intern_row(struct vc_torch *torch, struct vc_interned *interned,
+			struct vc_torch_row wanted, uint64_t *ret);
+/** VC_E_LIMIT where a table may have no more rows. */
+int vc_torch_check_records(struct vc_torch *torch, enum vc_table_index table);
+/** A new row of zeroes, within the limit. */
+int vc_torch_append(struct vc_torch *torch, enum vc_table_index table, uint64_t *ret);
+/** Record maker's `list`: a list becomes a stack where all its items are frames. */
+int vc_torch_make_list(void *context, uint64_t list, const uint64_t *items, uint64_t count,
+		       uint64_t *ret);
 /** Row plus 1 of a stack that also has a forward stack. */
 int vc_torch_stack_with_forward(struct vc_torch *torch, uint64_t stack, uint64_t forward,
 				uint64_t *ret);

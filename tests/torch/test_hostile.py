@@ -101,6 +101,12 @@ class Hostile(unittest.TestCase):
         self.refused(P + b"}q\x00K\x01h\x00s.", "changed after")
         self.refused(P + b"]q\x00q\x01h\x01ah\x00a.", )
 
+    def test_a_stack_that_grows_slowly(self):
+        """One frame, appended half a million times to one list, one at a time."""
+        frame = pickle.dumps({"name": "f", "filename": "f.py", "line": 1}, 2)[2:-1]
+        self.refused(b"\x80\x02]q\xfa" + frame + b"q\xfba" + b"h\xfba" * 500000 + b".",
+                     "at a time")
+
     def test_stack(self):
         for data in (b".", b"a.", b"s.", b"u.", b"e.", b"t.", b"\x85.", b"\x87.", b"\x94.", b"(e.",
                      b"](K\x01K\x02.", b"]K\x01(a.", b"(K\x01t(e.", b"]K\x01K\x02s.",
