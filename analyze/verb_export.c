@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vramcore export: all tables of a file, as JSON or CSV. */
+/* vramcore export: all tables of a file, as JSON, CSV or a snapshot; a PyTorch snapshot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include "analyze/report.h"
+#include "analyze/torch_write.h"
+#include "analyze/verb_pack.h"
+#include "formats/snapshot_write.h"
 
 /** Writes one value as text: names, what strings say, hexadecimal addresses. True: not a number. */
 static bool add_value(struct vc_text *text, const struct vc_tables *tables,
@@ -169,16 +172,108 @@ static int csv_evidence(struct vc_emit *emit, struct vc_session *session,
 	return vc_report_end(emit, session, false, problem);
 }
 
-static int export_to(struct vc_emit *emit, struct vc_session *session, bool csv, const char *out,
-		     struct vc_problem *problem)
+enum format { FORMAT_JSON, FORMAT_CSV, FORMAT_TORCH, FORMAT_VRAMCORE, FORMATS };
+
+/** A snapshot, whatever the file was. */
+static int export_snapshot(struct vc_session *session, const char *out,
+			   struct vc_problem *problem)
+{
+	struct vc_model *model = &session->models[0];
+	struct vc_fault fault = {0};
+	int error = vc_pack_note_faults(model);
+
+	if (error)
+		return vc_problem_set(problem, error, model->path, NULL, "%s",
+				      vc_error_text(error));
+	error = vc_snapshot_write(out, &model->tables, &fault);
+	if (error == VC_E_EXISTS)
+		return vc_problem_set(problem, error, out,
+				      "nothing is overwritten: give a new name with -o",
+				      "exists already");
+	return error ? vc_problem_fault(problem, out, &fault) : 0;
+}
+
+/** Names of the stacks of all that becomes a segment or a block. */
+static int name_stacks(struct vc_session *session, struct vc_problem *problem)
 {
 	const struct vc_tables *tables = &session->models[0].tables;
-	FILE *file = NULL;
-	int status;
+	int error = 0;
 
-	if (csv) {
-		status = out ? csv_to_folder(tables, out, problem) : csv_to_stdout(tables);
-		if (status && !out)
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_allocations] && !error; row++) {
+		uint64_t kind = vc_value(tables, VC_COL_allocations_kind, row);
+
+		if (kind == VC_KIND_BLOCK || vc_torch_is_segment(tables, row))
+			error = vc_session_want(
+				session,
+				vc_stack_reference(tables,
+						   vc_value(tables, VC_COL_allocations_stack, row),
+						   vc_value(tables, VC_COL_allocations_python, row)),
+				kind);
+	}
+	if (error)
+		return vc_problem_set(problem, error, session->models[0].path, NULL, "%s",
+				      vc_error_text(error));
+	return vc_session_names(session, problem);
+}
+
+static int write_torch(struct vc_session *session, const struct vc_limits *limits, FILE *file,
+		       const char *name, struct vc_problem *problem)
+{
+	const struct vc_tables *tables = &session->models[0].tables;
+	int error;
+
+	if (vc_is_import(tables))
+		error = vc_torch_write(file, tables, limits);
+	else
+		error = vc_torch_write_recording(file, tables, session->names, limits);
+	if (error == VC_E_IO)
+		return cannot_write(problem, name);
+	if (error == VC_E_LIMIT)
+		return vc_problem_set(problem, error, session->models[0].path, NULL,
+				      "more than %llu %s (--limit %s=N lifts this)",
+				      (unsigned long long)limits->most[VC_LIMIT_RECORDS],
+				      vc_limit_text[VC_LIMIT_RECORDS],
+				      vc_limit_name[VC_LIMIT_RECORDS]);
+	return error ? vc_problem_set(problem, error, name, NULL, "%s", vc_error_text(error)) : 0;
+}
+
+static int export_torch(const struct vc_command *command, struct vc_session *session,
+			const char *out, struct vc_problem *problem)
+{
+	struct vc_limits limits;
+	FILE *file = stdout;
+	int status = vc_session_limits(command, &limits, problem);
+
+	if (!status && !vc_is_import(&session->models[0].tables))
+		status = name_stacks(session, problem);
+	if (!status && out)
+		status = open_new(out, &file, problem);
+	if (status)
+		return status;
+	status = write_torch(session, &limits, file, out ? out : "standard output", problem);
+	if (out && fclose(file) && !status)
+		status = cannot_write(problem, out);
+	if (status && out) /* half a pickle is of no use */
+		unlink(out);
+	return status;
+}
+
+static int export_to(const struct vc_command *command, struct vc_emit *emit,
+		     struct vc_session *session, enum format format, struct vc_problem *problem)
+{
+	const struct vc_tables *tables = &session->models[0].tables;
+	const char *out = vc_option_value(command, VC_OPTION_OUTPUT, NULL);
+	FILE *file = NULL;
+	int status = 0;
+
+	if (format != FORMAT_JSON) {
+		if (format == FORMAT_TORCH)
+			status = export_torch(command, session, out, problem);
+		else if (format == FORMAT_VRAMCORE)
+			status = export_snapshot(session, out, problem);
+		else
+			status = out ? csv_to_folder(tables, out, problem) : csv_to_stdout(tables);
+		if (status && format == FORMAT_CSV && !out)
 			cannot_write(problem, "standard output");
 		return status ? status : csv_evidence(emit, session, problem);
 	}
@@ -198,21 +293,28 @@ static int export_to(struct vc_emit *emit, struct vc_session *session, bool csv,
 int vc_verb_export(const struct vc_command *command, struct vc_emit *emit,
 		   struct vc_problem *problem)
 {
-	static const char *const formats[] = {"json", "csv"};
+	static const char *const formats[] = {"json", "csv", "torch-pickle", "vramcore"};
 	struct vc_session session;
 	unsigned format;
-	int status = vc_option_word(command, VC_OPTION_TO, formats, 2, 2, &format, problem);
+	int status = vc_option_word(command, VC_OPTION_TO, formats, FORMATS, FORMATS, &format,
+				    problem);
 
 	if (status)
 		return status;
-	if (format == 2)
+	if (format == FORMATS)
 		return vc_problem_usage(problem, "vramcore export --help",
-					"export needs --to json or --to csv");
-	status = vc_session_open(command, 0, 1, NULL, &session, problem);
+					"export needs --to json, csv, torch-pickle or vramcore");
+	if ((format == FORMAT_VRAMCORE || (format == FORMAT_TORCH && isatty(STDOUT_FILENO))) &&
+	    !vc_option_given(command, VC_OPTION_OUTPUT))
+		return vc_problem_usage(problem, "vramcore export --help",
+					"--to %s needs -o OUT", formats[format]);
+	if (format == FORMAT_VRAMCORE)
+		status = vc_pack_refuse_newer(command->operands[0], problem);
+	if (!status)
+		status = vc_session_open(command, 0, 1, NULL, &session, problem);
 	if (status)
 		return status;
-	status = export_to(emit, &session, format == 1,
-			   vc_option_value(command, VC_OPTION_OUTPUT, NULL), problem);
+	status = export_to(command, emit, &session, (enum format)format, problem);
 	vc_session_close(&session);
 	return status;
 }

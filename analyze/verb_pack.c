@@ -6,6 +6,7 @@
 #include "analyze/packed.h"
 #include "analyze/report.h"
 #include "analyze/symbols.h"
+#include "analyze/verb_pack.h"
 #include "formats/container.h"
 #include "formats/snapshot_read.h"
 #include "formats/snapshot_write.h"
@@ -19,7 +20,7 @@ static bool known_section(const char *name)
 }
 
 /** What this program does not know would be missing in the copy. */
-static int refuse_newer(const char *path, struct vc_problem *problem)
+int vc_pack_refuse_newer(const char *path, struct vc_problem *problem)
 {
 	static const char hint[] = "pack it with the vramcore that made it, or a newer one";
 	struct vc_container_front front;
@@ -58,7 +59,7 @@ static void default_output(struct vc_text *text, const char *path)
 }
 
 /** What was damaged in the file cannot be seen in the copy, so the copy says it. */
-static int note_faults(struct vc_model *model)
+int vc_pack_note_faults(struct vc_model *model)
 {
 	struct vc_tables *tables = &model->tables;
 	int error = 0;
@@ -148,7 +149,7 @@ static int write_copy(struct vc_session *session, const char *output,
 {
 	struct vc_model *model = &session->models[0];
 	struct vc_fault fault = {0};
-	int error = note_faults(model);
+	int error = vc_pack_note_faults(model);
 
 	if (!error)
 		error = vc_packed_make(&model->tables, session->resolver, count);
@@ -180,7 +181,7 @@ int vc_verb_pack(const struct vc_command *command, struct vc_emit *emit,
 		return vc_problem_set(problem, VC_E_NOT_FOUND, NULL,
 				      "pack where a full build of vramcore is installed",
 				      "%s", vc_module_state_text(VC_MODULE_NOT_READ));
-	status = refuse_newer(path, problem);
+	status = vc_pack_refuse_newer(path, problem);
 	if (!status)
 		status = vc_session_open(command, 0, 1, NULL, &session, problem);
 	if (status)
