@@ -11,7 +11,7 @@
 #include "analyze/pickle_write.h"
 #include "analyze/torch_write.h"
 
-enum { SMALL_MOST = 2 << 20, DEVICES_MOST = 1024, TEXTS = 32 };
+enum { SMALL_MOST = 2 << 20, DEVICES_MOST = 1024, TEXTS = 32, PLACE_BYTES = 256 };
 
 /** A segment, or a block of one, with where it lies. */
 struct piece {
@@ -158,9 +158,17 @@ static void begin_dict(struct writer *writer)
 static void put_frame(struct writer *writer, const struct vc_frame_name *frame)
 {
 	static const char name[] = "name", filename[] = "filename", line[] = "line";
-	const char *function = frame->function ? frame->function : "??";
-	const char *file = frame->file ? frame->file : frame->module ? frame->module : "??";
+	const char *module = frame->module ? frame->module : "", *slash = strrchr(module, '/');
+	const char *file = frame->file ? frame->file : *module ? module : "??";
+	const char *function = frame->function;
+	char place[PLACE_BYTES];
 
+	if (!function) { /* code without a name: where it is in its file */
+		snprintf(place, sizeof(place), "%.*s+0x%llx", PLACE_BYTES - 32,
+			 *module ? slash ? slash + 1 : module : "??",
+			 (unsigned long long)frame->offset);
+		function = place;
+	}
 	begin_dict(writer);
 	put_word(writer, name);
 	vc_pickle_text(&writer->pickle, function, strlen(function));
