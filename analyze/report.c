@@ -101,6 +101,16 @@ void vc_report_file_json(struct vc_emit *emit, const char *key, const struct vc_
 	vc_emit_object(emit, key);
 	vc_emit_string(emit, "path", model->path);
 	vc_emit_bool(emit, "recording", model->from_recording);
+	if (vc_is_import(tables)) {
+		vc_emit_object(emit, "origin");
+		vc_emit_string(emit, "format", vc_string(tables, VC_COL_origin_format, 0));
+		vc_emit_number(emit, "protocol", vc_value(tables, VC_COL_origin_protocol, 0));
+		vc_emit_string(emit, "wrapping", vc_string(tables, VC_COL_origin_wrapping, 0));
+		vc_emit_number(emit, "events", vc_value(tables, VC_COL_origin_events, 0));
+		vc_emit_object_end(emit);
+	} else {
+		vc_emit_null(emit, "origin");
+	}
 	emit_if_known(emit, "step", vc_value(tables, VC_COL_process_step, 0),
 		      vc_value(tables, VC_COL_process_steps_known, 0) != 0);
 	vc_emit_string(emit, "moment", vc_string(tables, VC_COL_process_moment, 0));

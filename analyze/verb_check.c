@@ -55,7 +55,9 @@ static int check_file(const struct vc_command *command, struct vc_emit *emit, co
 				(unsigned long long)model.faults.count,
 				model.faults.count == 1 ? "place" : "places");
 	} else {
-		vc_emit_line(emit, "%s: whole, every %s verified", path,
+		vc_emit_line(emit, model.imported ?
+				   "%s: read to its end; the format has no checksums" :
+				   "%s: whole, every %s verified", path,
 			     model.from_recording ? "item" : "byte");
 	}
 	emit_faults(emit, &model.faults);

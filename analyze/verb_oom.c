@@ -41,6 +41,13 @@ static void emit_request(struct report *report)
 	vc_chain_text(&text, report->chain, &report->prefix);
 	vc_emit_line(report->emit, "%s", vc_text_get(&text));
 	vc_text_clear(&text);
+	if (vc_is_import(report->tables)) {
+		vc_text_add(&text, "  of PyTorch's allocator, ");
+		vc_text_time(&text, value(report, VC_COL_failures_time));
+		vc_emit_line(report->emit, "%s", vc_text_get(&text));
+		vc_text_deinit(&text);
+		return;
+	}
 	vc_text_add(&text, "  by %s (error %llu)",
 		    vc_string(report->tables, VC_COL_failures_call, report->row),
 		    (unsigned long long)value(report, VC_COL_failures_result));
@@ -65,14 +72,20 @@ static void emit_free(struct report *report)
 	vc_text_add(&text, "  ");
 	if (value(report, VC_COL_failures_free_known)) {
 		vc_text_bytes(&text, value(report, VC_COL_failures_free), exact);
-		vc_text_add(&text, " of ");
-		vc_text_bytes(&text, value(report, VC_COL_failures_total), exact);
+		if (value(report, VC_COL_failures_total)) {
+			vc_text_add(&text, " of ");
+			vc_text_bytes(&text, value(report, VC_COL_failures_total), exact);
+		}
 		vc_text_add(&text, " was free on the device, ");
 	} else {
 		vc_text_add(&text, "how much was free was not asked; ");
 	}
-	vc_text_bytes(&text, report->oom.live, exact);
-	vc_text_add(&text, " was allocated by this process");
+	if (vc_is_import(report->tables)) { /* the snapshot was taken later */
+		vc_text_add(&text, "what was live then is not told here");
+	} else {
+		vc_text_bytes(&text, report->oom.live, exact);
+		vc_text_add(&text, " was allocated by this process");
+	}
 	if (report->oom.cached) {
 		vc_text_add(&text, ", of which ");
 		vc_text_bytes(&text, report->oom.cached, exact);

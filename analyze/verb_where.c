@@ -205,6 +205,9 @@ static void freed_json(struct report *report, uint64_t row)
 	vc_emit_object_end(emit);
 }
 
+/** Most of those that were there before whose lines are written: JSON has more. */
+enum { FREED_SHOWN = 8 };
+
 static void emit_freed(struct report *report)
 {
 	const struct vc_tables *tables = report->tables;
@@ -223,22 +226,23 @@ static void emit_freed(struct report *report)
 			 vc_value(tables, VC_COL_freed_death_time, row));
 		vc_text_add(&text, " at ");
 		add_site(report, &text, death_stack(tables, row));
-		vc_emit_line(report->emit, "  was    %s", vc_text_get(&text));
+		if (i < FREED_SHOWN)
+			vc_emit_line(report->emit, "  was    %s", vc_text_get(&text));
 		vc_text_clear(&text);
 		vc_text_add(&text, "allocated ");
 		add_when(report, &text, vc_value(tables, VC_COL_freed_step, row),
 			 vc_value(tables, VC_COL_freed_time, row));
 		vc_text_add(&text, " at ");
 		add_site(report, &text, freed_stack(tables, row));
-		vc_emit_line(report->emit, "           %s", vc_text_get(&text));
+		if (i < FREED_SHOWN)
+			vc_emit_line(report->emit, "           %s", vc_text_get(&text));
 		vc_text_deinit(&text);
 		freed_json(report, row);
 	}
 	vc_emit_list_end(report->emit);
-	if (report->where.freed_total > report->where.freed_count)
+	if (report->where.freed_total > FREED_SHOWN)
 		vc_emit_line(report->emit, "  and %llu more before that",
-			     (unsigned long long)(report->where.freed_total -
-						  report->where.freed_count));
+			     (unsigned long long)(report->where.freed_total - FREED_SHOWN));
 	vc_emit_number(report->emit, "freed_total", report->where.freed_total);
 }
 
