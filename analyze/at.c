@@ -77,7 +77,9 @@ static int no_moment(const struct vc_model *model, const char *value,
 	switch (missing) {
 	case VC_MISSING_TRACE:
 		return vc_problem_set(problem, VC_E_NOT_FOUND, model->path,
-				      "for PyTorch: torch.cuda.memory._record_memory_history()",
+				      vc_is_import(&model->tables) ?
+					      "torch.cuda.memory._record_memory_history() makes one" :
+					      "a recording keeps what is live, not every event",
 				      "--at %s: the file has no trace of events", value);
 	case VC_MISSING_MARK:
 		return vc_problem_set(problem, VC_E_NOT_FOUND, model->path,

@@ -377,6 +377,12 @@ static void emit_parts(struct map_report *report, const struct vc_map_segment *s
 	}
 	if (first > segment->part_count - shown)
 		first = segment->part_count - shown;
+	for (uint64_t i = first; i < first + shown; i++) {
+		const struct vc_map_part *part = &report->map.parts[segment->first_part + i];
+
+		if (part->row != UINT64_MAX)
+			vc_path_prefix_add(&report->prefix, chain_of(report, part->row));
+	}
 	vc_emit_table(report->emit, "parts", columns, 5);
 	for (uint64_t i = first; i < first + shown; i++)
 		emit_part(report, &report->map.parts[segment->first_part + i]);

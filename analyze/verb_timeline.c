@@ -36,10 +36,13 @@ static void add_list_name(const struct timeline *timeline, struct vc_text *text,
 
 static void add_seconds(struct vc_text *text, uint64_t microseconds)
 {
-	vc_text_add(text, "%.3f s", (double)microseconds / 1e6);
+	if (microseconds < 1000000)
+		vc_text_add(text, "%.3f ms", (double)microseconds / 1e3);
+	else
+		vc_text_add(text, "%.3f s", (double)microseconds / 1e6);
 }
 
-/** "event 11,205, 0.912 s" of a moment; "the start" before the first event. */
+/** "event 11,205, 1.622 s" of a moment; "the start" before the first event. */
 static void add_moment(const struct timeline *timeline, struct vc_text *text,
 		       const struct vc_replay_list *list, uint64_t moment)
 {
@@ -239,9 +242,8 @@ static void emit_heading(struct timeline *timeline, const struct vc_replay_list 
 		vc_text_add(&text, " in ");
 		vc_text_number(&text, list->prior_blocks);
 		vc_text_add(&text, list->prior_blocks == 1 ? " block" : " blocks");
-		vc_text_add(&text, " lived before the first event, ");
+		vc_text_add(&text, " lived before the first event; freed since: ");
 		vc_text_number(&text, list->prior_frees);
-		vc_text_add(&text, " of them were freed since");
 		vc_emit_line(timeline->emit, "%s", vc_text_get(&text));
 	}
 	vc_text_deinit(&text);

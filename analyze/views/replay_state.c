@@ -198,6 +198,11 @@ struct range {
 	uint64_t stack, stream;
 };
 
+/** An event that reserved memory. */
+struct reservation {
+	uint64_t address, row;
+};
+
 struct apply {
 	struct vc_tables *tables;
 	const struct vc_replay *replay;
@@ -207,6 +212,8 @@ struct apply {
 	uint64_t count, capacity, moved;
 	const struct vc_replay_life **live;
 	uint64_t live_count;
+	struct reservation *reservations; /* of the list, by address and row */
+	uint64_t reservation_count;
 	uint64_t birth;                /* the last one given */
 	uint64_t active_text;
 };
@@ -351,12 +358,75 @@ static int list_segments(struct apply *apply)
 	return 0;
 }
 
+static int compare_reservations(const void *a, const void *b)
+{
+	const struct reservation *x = a, *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static int list_reservations(struct apply *apply)
+{
+	const struct vc_tables *tables = apply->tables;
+	const struct vc_replay_list *list = apply->list;
+	uint64_t count = 0;
+
+	for (unsigned pass = 0; pass < 2; pass++) {
+		if (pass) {
+			void *room = realloc(apply->reservations,
+					     (count + 1) * sizeof(*apply->reservations));
+
+			if (!room)
+				return VC_E_NO_MEMORY;
+			apply->reservations = room;
+			count = 0;
+		}
+		for (uint64_t row = list->first; row < list->first + list->count; row++) {
+			if (vc_replay_sign_of(vc_value(tables, VC_COL_trace_action, row)) !=
+			    VC_REPLAY_RESERVES)
+				continue;
+			if (pass)
+				apply->reservations[count] = (struct reservation){
+					vc_value(tables, VC_COL_trace_address, row), row};
+			count++;
+		}
+	}
+	apply->reservation_count = count;
+	qsort(apply->reservations, count, sizeof(*apply->reservations), compare_reservations);
+	return 0;
+}
+
+/** Who reserved what a release gives back: the stack of the last such event before it; 0 unknown. */
+static uint64_t reserved_by(const struct apply *apply, uint64_t release)
+{
+	const struct vc_tables *tables = apply->tables;
+	struct reservation key = {vc_value(tables, VC_COL_trace_address, release), release};
+	uint64_t low = 0, high = apply->reservation_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (compare_reservations(&apply->reservations[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || apply->reservations[low - 1].address != key.address)
+		return 0;
+	return vc_value(tables, VC_COL_trace_stack, apply->reservations[low - 1].row);
+}
+
 /** From the end back to the moment. */
 static int rewind_segments(struct apply *apply)
 {
 	const struct vc_tables *tables = apply->tables;
 	const struct vc_replay_list *list = apply->list;
 	int error = list_segments(apply);
+
+	if (!error)
+		error = list_reservations(apply);
 
 	for (uint64_t i = list->count; i > apply->moment && !error; i--) {
 		uint64_t row = list->first + i - 1;
@@ -371,7 +441,8 @@ static int rewind_segments(struct apply *apply)
 			error = take_away(apply, address, end);
 		else if (sign == VC_REPLAY_RELEASES)
 			error = put_back(apply, (struct range){
-				address, end, 0, 0, vc_value(tables, VC_COL_trace_stream, row)});
+				address, end, 0, reserved_by(apply, row),
+				vc_value(tables, VC_COL_trace_stream, row)});
 	}
 	return error;
 }
@@ -601,5 +672,6 @@ int vc_replay_apply(struct vc_tables *tables, const struct vc_replay *replay,
 	}
 	free(apply.ranges);
 	free(apply.live);
+	free(apply.reservations);
 	return error;
 }

@@ -155,7 +155,7 @@ static bool is_regular(const struct alike *alike, uint64_t events)
 	enum { LEAST_COUNT = 4 };
 
 	return alike->count >= LEAST_COUNT && alike->most_gap - alike->least_gap <=
-						      alike->least_gap / 10 &&
+						      alike->least_gap / 10 + 1 &&
 	       alike->last - alike->first >= events / 2;
 }
 

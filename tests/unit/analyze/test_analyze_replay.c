@@ -294,7 +294,9 @@ static void test_apply(void **state)
 	build_allocation(&tables, (struct build_allocation){
 		.kind = VC_KIND_LINEAR, .address = 0x1000, .size = 9, .device_plus_one = 2,
 		.birth = 7});
-	event(0, VC_TRACE_SEGMENT_ALLOC, 0x9000, 512);
+	build_row(&tables, VC_TABLE_source_stacks);
+	build_row(&tables, VC_TABLE_source_stacks);
+	build_set(&tables, VC_COL_trace_stack, event(0, VC_TRACE_SEGMENT_ALLOC, 0x9000, 512), 2);
 	event(0, VC_TRACE_SEGMENT_MAP, 0x2000, 0x1000);
 	event(0, VC_TRACE_ALLOC, 0x2700, 0x200);           /* moment 3: here */
 	event(0, VC_TRACE_FREE_COMPLETED, 0x2700, 0x200);
@@ -308,6 +310,9 @@ static void test_apply(void **state)
 	assert_int_equal(live_of_kind(VC_KIND_LINEAR, &bytes), 5);
 	assert_int_equal(bytes, 0x1800 + 0x400 + 0x400 + 512 + 9);
 	assert_int_equal(bytes - 9, vc_replay_reserved(&replay, &replay.lists[0], 3));
+	for (uint64_t i = 0; i < tables.rows[VC_TABLE_allocations]; i++) /* the one that is gone */
+		assert_int_equal(vc_value(&tables, VC_COL_allocations_python, i),
+				 vc_value(&tables, VC_COL_allocations_address, i) == 0x9000 ? 2 : 0);
 	assert_int_equal(live_of_kind(VC_KIND_BLOCK, &bytes), 2);
 	assert_int_equal(bytes, 10 + 0x200);
 	assert_string_equal(vc_string(&tables, VC_COL_process_moment, 0), "at test");
