@@ -229,6 +229,43 @@ static int add_evidence(struct vc_conversion *conversion, const char *key, uint6
 	return error;
 }
 
+/* The words that go with a counter, one after the other: cut where they get long. */
+static void detail_of(struct vc_conversion *conversion, const char *key, char *detail, size_t size)
+{
+	const struct vc_tables *tables = &conversion->tables;
+	size_t length = strlen(key), used = 0;
+
+	detail[0] = '\0';
+	for (uint64_t i = 0; i < conversion->detail.count; i++) {
+		const char *name = vc_tables_text(tables, conversion->detail_key.number[i]);
+		const char *text = vc_tables_text(tables, conversion->detail.number[i]);
+
+		if (strncmp(name + 1, key, length) || strcmp(name + 1 + length, ")"))
+			continue;
+		if (used + strlen(text) + 8 > size) {
+			snprintf(detail + used, size - used, ", ...");
+			break;
+		}
+		used += (size_t)snprintf(detail + used, size - used, "%s%s", used ? ", " : "",
+					 text);
+	}
+}
+
+/* The first call that returned an error of earlier work, and which. */
+static void first_error(struct vc_conversion *conversion, char *detail, size_t size)
+{
+	const struct vc_tables *tables = &conversion->tables;
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_failures]; row++) {
+		if (VC_CELL(conversion, failures_outcome, row) != VC_FAILURE_ERROR)
+			continue;
+		snprintf(detail, size, "first: %s gave %llu",
+			 vc_tables_text(tables, VC_CELL(conversion, failures_call, row)),
+			 (unsigned long long)VC_CELL(conversion, failures_result, row));
+		break;
+	}
+}
+
 static int convert_evidence(struct vc_conversion *conversion)
 {
 	static const char *const key[VC_COUNTERS] = {
@@ -238,6 +275,7 @@ static int convert_evidence(struct vc_conversion *conversion)
 	};
 	struct vc_recording *recording = &conversion->recording;
 	const struct vc_faults *faults = recording->faults;
+	char detail[400];
 	int error = 0;
 
 	for (unsigned i = 0; !error && i < VC_COUNTERS; i++) {
@@ -247,12 +285,15 @@ static int convert_evidence(struct vc_conversion *conversion)
 			value = conversion->deaths_missing;
 		if (i == VC_COUNTER_SOURCE_FAULTS)
 			value = faults->count;
-		if (value)
-			error = add_evidence(conversion, key[i], value, "");
+		if (!value)
+			continue;
+		detail_of(conversion, key[i], detail, sizeof(detail));
+		if (i == VC_COUNTER_DEVICE_ERRORS)
+			first_error(conversion, detail, sizeof(detail));
+		error = add_evidence(conversion, key[i], value, detail);
 	}
 	for (uint64_t i = 0; !error && i < faults->count && i < VC_FAULTS_KEPT; i++) {
 		const struct vc_fault *fault = &faults->kept[i];
-		char detail[128];
 
 		snprintf(detail, sizeof(detail), "%s: %s", fault->section,
 			 vc_error_text(fault->error));
@@ -322,6 +363,8 @@ static void conversion_deinit(struct vc_conversion *conversion)
 	free(conversion->freeing.number);
 	free(conversion->gone.number);
 	free(conversion->entry.number);
+	free(conversion->detail_key.number);
+	free(conversion->detail.number);
 	free(conversion->strings.entry);
 	free(conversion->stacks.entry);
 	free(conversion->sequence);

@@ -46,6 +46,8 @@ struct vc_conversion {
 	struct vc_id_map strings, stacks;
 	uint64_t *module_row, *site_row; /* by raw row: row plus 1, 0 none */
 	uint64_t modules, sites;
+
+	struct vc_numbers detail_key, detail; /* rows of `strings`: "(key)" of a counter, and words */
 };
 
 #define VC_CELL(conversion, name, at) ((conversion)->tables.column[VC_COL_##name][at])

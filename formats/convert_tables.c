@@ -408,19 +408,36 @@ static int take_thread(void *self, enum vc_item state, uint64_t number, const vo
 	return cell_string(conversion, VC_COL_threads_name, row, thread->name);
 }
 
+/* No variable: words that go with a counter. */
+static int take_detail(struct vc_conversion *conversion, uint64_t name, uint64_t value)
+{
+	uint64_t text;
+	int error = vc_convert_string(conversion, value, &text);
+
+	if (!error)
+		error = vc_numbers_add(&conversion->detail_key, name);
+	if (!error)
+		error = vc_numbers_add(&conversion->detail, text);
+	return error;
+}
+
 static int take_environment(void *self, enum vc_item state, uint64_t number, const void *item,
 			    uint64_t offset)
 {
 	struct vc_conversion *conversion = self;
 	const struct vc_environment_row *variable = item;
-	uint64_t row;
+	uint64_t row, name;
 	int error;
 
 	(void)number;
 	(void)offset;
 	if (state != VC_ITEM_GOOD)
 		return 0;
-	error = vc_tables_append(&conversion->tables, VC_TABLE_environment, &row);
+	error = vc_convert_string(conversion, variable->name, &name);
+	if (!error && *vc_tables_text(&conversion->tables, name) == '(')
+		return take_detail(conversion, name, variable->value);
+	if (!error)
+		error = vc_tables_append(&conversion->tables, VC_TABLE_environment, &row);
 	if (!error)
 		error = cell_string(conversion, VC_COL_environment_name, row, variable->name);
 	if (!error)

@@ -267,6 +267,18 @@ void vc_store_environment_add(const char *name, const char *value)
 		vc_store_count(VC_COUNTER_STRINGS_LOST);
 }
 
+void vc_store_detail_add(const char *key, const char *detail)
+{
+	char name[64] = "(";
+	size_t length = 1;
+
+	while (length < sizeof(name) - 2 && *key)
+		name[length++] = *key++;
+	name[length++] = ')';
+	name[length] = '\0';
+	vc_store_environment_add(name, detail);
+}
+
 void vc_store_device_add(uint32_t device, const struct vc_device_facts *facts)
 {
 	struct vc_device image = {.driver_version = facts->driver_version, .total = facts->total};

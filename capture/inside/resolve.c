@@ -23,6 +23,7 @@
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
+#include "capture/inside/unhooked.h"
 
 VC_OLD_LIBC(dlopen);
 VC_OLD_LIBC(dlerror);
@@ -368,7 +369,19 @@ bool vc_dlsym_wanted(const char *name)
 	for (slot = hash_of(name) % SLOTS; name_slot[slot]; slot = (slot + 1) % SLOTS)
 		if (vc_same_text(name_slot[slot], name))
 			return true;
-	return false;
+	return vc_unhooked_suspect(name);
+}
+
+/* As translate_named, for the program: a function of the driver that stays as it is is noted. */
+static void *hand_out(const char *name, void *function)
+{
+	void *wrapper = translate_named(name, function);
+	struct vc_object object;
+
+	if (wrapper == function && vc_unhooked_suspect(name) && vc_object_of(function, &object) &&
+	    driver_number(&object, true) >= 0)
+		vc_unhooked_handed_out(name);
+	return wrapper;
 }
 
 /*
@@ -383,7 +396,7 @@ void *vc_dlsym_answer(void *handle, const char *name)
 		return vc_resolve(false) ? function : look_up(RTLD_NEXT, name);
 	if (!function || !vc_resolve(false))
 		return function;
-	return translate_named(name, function);
+	return hand_out(name, function);
 }
 
 void *vc_dlvsym_answer(void *handle, const char *name, const char *version)
@@ -394,7 +407,7 @@ void *vc_dlvsym_answer(void *handle, const char *name, const char *version)
 		return vc_resolve(false) ? function : look_up_version(RTLD_NEXT, name, version);
 	if (!function || !vc_resolve(false))
 		return function;
-	return translate_named(name, function);
+	return hand_out(name, function);
 }
 
 void *vc_dlvsym_next(const char *name, const void *caller)
@@ -450,6 +463,8 @@ static void *translate_asked(const char *symbol, void *function)
 		VC_OBSERVE(translated);
 	else
 		vc_observe_unrecorded(symbol);
+	if (wrapper == function && symbol && vc_unhooked_suspect(symbol))
+		vc_unhooked_handed_out(symbol);
 	return wrapper;
 }
 

@@ -20,6 +20,7 @@
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
 #include "capture/inside/thread.h"
+#include "capture/inside/unhooked.h"
 #include "formats/supervisor.h"
 
 #define WAIT_TURNS 20000
@@ -176,6 +177,7 @@ static void open_recording(void)
 	}
 	vc_start_thread();
 	vc_facts_write();
+	vc_unhooked_begin();
 	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
 	VC_OBSERVE(recording);
 }

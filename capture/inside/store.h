@@ -150,6 +150,11 @@ uint32_t vc_store_module_add(const char *path, uint64_t bias, uint64_t low, uint
 void vc_store_thread_add(uint32_t thread, const char *name);
 /** Keeps an environment variable (already chosen and masked). */
 void vc_store_environment_add(const char *name, const char *value);
+/**
+ * Keeps words that go with a counter, by its key in counters.def: they are shown where the counter
+ * is. Among the variables, under the key in brackets.
+ */
+void vc_store_detail_add(const char *key, const char *detail);
 /** Describes a device, once. */
 struct vc_device_facts {
 	uint8_t uuid[16];
