@@ -203,7 +203,9 @@ static int emit_device(struct report *report, uint32_t device_plus_one)
 	vc_emit_line(report->emit, "%s", "");
 	emit_ledger(report, &ledger);
 	emit_peak(report, device_plus_one);
-	if (vc_is_import(report->tables) && device_plus_one)
+	/* its numbers are those of the end */
+	if (vc_is_import(report->tables) && device_plus_one &&
+	    !vc_option_given(report->command, VC_OPTION_AT))
 		vc_report_torch(report->emit, report->tables, device_plus_one - 1);
 	emit_beside(report, vc_account_find_device(report->account, device_plus_one));
 	vc_emit_object_end(report->emit);

@@ -80,11 +80,31 @@ static void device_json(struct vc_emit *emit, const struct vc_map_device *device
 	vc_emit_number(emit, "other_bytes", device->other_bytes);
 }
 
+/** Allocations that are drawn nowhere. */
+static void emit_others(struct map_report *report, const struct vc_map_device *device)
+{
+	struct vc_text text = {0};
+
+	if (!device->others)
+		return;
+	add_figure(&text, device->others, "allocation", "allocations");
+	vc_text_add(&text, ", ");
+	vc_text_bytes(&text, device->other_bytes, report->emit->exact);
+	vc_text_add(&text, ", without blocks: what is free in %s is not known",
+		    device->others == 1 ? "it" : "them");
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
 static void emit_figures(struct map_report *report, const struct vc_map_device *device)
 {
 	enum vc_text_exact exact = report->emit->exact;
 	struct vc_text text = {0};
 
+	if (!device->count) {
+		emit_others(report, device);
+		return;
+	}
 	add_figure(&text, device->count, "segment", "segments");
 	vc_text_add(&text, ", ");
 	vc_text_bytes(&text, device->bytes, exact);
@@ -115,16 +135,9 @@ static void emit_figures(struct map_report *report, const struct vc_map_device *
 		vc_text_bytes(&text, device->pinned_free, exact);
 		vc_text_add(&text, " cannot go back");
 		vc_emit_line(report->emit, "%s", vc_text_get(&text));
-		vc_text_clear(&text);
-	}
-	if (device->others) {
-		add_figure(&text, device->others, "allocation", "allocations");
-		vc_text_add(&text, ", ");
-		vc_text_bytes(&text, device->other_bytes, exact);
-		vc_text_add(&text, ", without blocks: what is free in them is not known");
-		vc_emit_line(report->emit, "%s", vc_text_get(&text));
 	}
 	vc_text_deinit(&text);
+	emit_others(report, device);
 }
 
 static int by_free(const void *a, const void *b)
@@ -523,14 +536,33 @@ static int choose(struct map_report *report, struct vc_problem *problem)
 	return 0;
 }
 
+/** Most that is free in segments first, then most memory of any kind. */
+static int by_worst(const void *a, const void *b)
+{
+	const struct vc_map_device *x = *(const struct vc_map_device *const *)a;
+	const struct vc_map_device *y = *(const struct vc_map_device *const *)b;
+
+	if (x->free != y->free)
+		return x->free > y->free ? -1 : 1;
+	if (x->bytes + x->other_bytes != y->bytes + y->other_bytes)
+		return x->bytes + x->other_bytes > y->bytes + y->other_bytes ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
 static int emit_all(struct map_report *report)
 {
+	const struct vc_map_device **order = vc_arena_allocate(
+		&report->session->arena, report->map.device_count + UINT64_C(1), sizeof(*order));
 	unsigned shown = 0;
-	int error = 0;
+	int error = order ? 0 : VC_E_NO_MEMORY;
 
+	for (uint32_t i = 0; i < report->map.device_count && !error; i++)
+		order[i] = &report->map.devices[i];
+	if (!error)
+		qsort(order, report->map.device_count, sizeof(*order), by_worst);
 	vc_emit_list(report->emit, "devices");
 	for (uint32_t i = 0; i < report->map.device_count && !error; i++) {
-		const struct vc_map_device *device = &report->map.devices[i];
+		const struct vc_map_device *device = order[i];
 
 		if (report->device_plus_one != UINT32_MAX &&
 		    device->device_plus_one != report->device_plus_one)

@@ -501,23 +501,39 @@ static int prepare(struct timeline *timeline, struct vc_problem *problem)
 	return error ? error : vc_session_names(session, problem);
 }
 
+/** The highest peak first. */
+static void order_lists(const struct timeline *timeline, uint32_t *order)
+{
+	const struct vc_replay *replay = &timeline->replay;
+
+	for (uint32_t i = 0; i < replay->list_count; i++) {
+		uint32_t at = i;
+
+		for (; at && replay->lists[order[at - 1]].peak < replay->lists[i].peak; at--)
+			order[at] = order[at - 1];
+		order[at] = i;
+	}
+}
+
 static int make_report(struct timeline *timeline, struct vc_problem *problem)
 {
+	uint32_t order[VC_REPLAY_LISTS_MOST];
 	unsigned shown = 0;
 	int error = prepare(timeline, problem);
 
 	if (error)
 		return error;
+	order_lists(timeline, order);
 	vc_emit_begin(timeline->emit, "vramcore.timeline/1");
 	vc_report_file_json(timeline->emit, "file", &timeline->session->models[0]);
 	vc_emit_list(timeline->emit, "devices");
 	for (uint32_t i = 0; i < timeline->replay.list_count && !error; i++) {
 		if (timeline->device != UINT64_MAX &&
-		    timeline->replay.lists[i].device != timeline->device)
+		    timeline->replay.lists[order[i]].device != timeline->device)
 			continue;
 		if (shown++)
 			vc_emit_line(timeline->emit, "%s", "");
-		error = emit_list(timeline, i);
+		error = emit_list(timeline, order[i]);
 	}
 	vc_emit_list_end(timeline->emit);
 	if (!shown)

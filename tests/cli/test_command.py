@@ -54,6 +54,8 @@ class Golden(unittest.TestCase):
         "info": (0, "info", "step50000.vramcore"),
         "info-mixed": (1, "info", "mixed.vramcore"),
         "oom": (1, "oom", "mixed.vramcore"),
+        "map": (0, "map", "step50000.vramcore", "-n", "3"),
+        "map-mixed": (1, "map", "mixed.vramcore"),
         "where": (0, "where", "step50000.vramcore", "0x7f0000000400"),
         "where-freed": (1, "where", "mixed.vramcore", hex(0x20000000 + 395 * MIB)),
         "check": (0, "check", "step1000.vramcore", "mixed.vramcore"),
@@ -78,6 +80,26 @@ class Golden(unittest.TestCase):
 
 class Numbers(unittest.TestCase):
     """JSON against arithmetic that is done here."""
+
+    def test_no_trace(self):
+        """A snapshot of our own has no events: one line that says what to try instead."""
+        for arguments, words in ((("timeline", "mixed.vramcore"), "vramcore diff"),
+                                 (("top", "mixed.vramcore", "--at", "peak"), "no trace of events")):
+            code, out, err = run(*arguments)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(words, err)
+            self.assertEqual(err.count("\n"), 2)
+
+    def test_map_agrees_with_info(self):
+        for name in ("step50000.vramcore", "mixed.vramcore"):
+            shown = json.loads(run("map", name, "--json", "-n", "0")[1])
+            ledger = json.loads(run("info", name, "--json")[1])
+            for ours, theirs in zip(shown["devices"], ledger["devices"]):
+                rows = {row["key"]: row["bytes"] for row in theirs["ledger"]}
+                self.assertEqual(ours["device"]["ordinal"], theirs["device"]["ordinal"])
+                self.assertEqual(ours["used_bytes"], rows.get("block", 0))
+                self.assertEqual(ours["free_bytes"], rows.get("cached", 0))
+                self.assertEqual(sum(s["size"] for s in ours["segments"]), ours["used_bytes"] + ours["free_bytes"])
 
     def test_diff(self):
         d = report("diff", "step1000.vramcore", "step50000.vramcore")
@@ -222,7 +244,7 @@ class Harmless(unittest.TestCase):
     """Strings from a file never reach the terminal as anything it obeys."""
 
     def test_no_control_characters(self):
-        for arguments in (("info", "mixed.vramcore"), ("top", "mixed.vramcore"), ("oom", "mixed.vramcore"),
+        for arguments in (("info", "mixed.vramcore"), ("map", "mixed.vramcore"), ("top", "mixed.vramcore"), ("oom", "mixed.vramcore"),
                           ("where", "mixed.vramcore", "0x20000000"), ("diff", "mixed.vramcore", "mixed.vramcore"),
                           ("diff", "mixed.vramcore", "step1000.vramcore"),
                           ("export", "mixed.vramcore", "--to", "csv")):
@@ -428,7 +450,7 @@ class Documents(unittest.TestCase):
                 for inner in value:
                     walk(inner)
 
-        for arguments in (("info", "mixed.vramcore"), ("top", "mixed.vramcore"), ("oom", "mixed.vramcore"),
+        for arguments in (("info", "mixed.vramcore"), ("map", "mixed.vramcore"), ("top", "mixed.vramcore"), ("oom", "mixed.vramcore"),
                           ("where", "mixed.vramcore", hex(0x20000000 + 395 * MIB)), ("check", "mixed.vramcore"),
                           ("diff", "mixed.vramcore", "mixed.vramcore"),
                           ("diff", "step1000.vramcore", "step25000.vramcore", "step50000.vramcore")):

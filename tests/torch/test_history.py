@@ -107,7 +107,7 @@ def check_states(name, path, device, replay, pruned):
         top = run("top", "--at", f"event:{event}", "-n", "0", path)
         if not top:
             continue
-        shown = top["devices"][0]
+        shown = next(d for d in top["devices"] if d["device"]["ordinal"] == device["device"])
         want = states[event + 1]
         same(name, f"top --at event:{event}",
              (shown["live_bytes"] if not pruned else None, shown["live_count"], shown["reserved_bytes"]),
@@ -115,7 +115,7 @@ def check_states(name, path, device, replay, pruned):
         same(name, "rows", sum(row["bytes"] for row in shown["rows"]), shown["live_bytes"])
     top = run("top", "--at", "peak", "-n", "0", path)
     if top and not pruned:
-        same(name, "top --at peak", top["devices"][0]["live_bytes"], peak)
+        same(name, "top --at peak", max(d["live_bytes"] for d in top["devices"]), peak)
         same(name, "sites of the peak", sum(r["bytes"] for r in device["peak_sites"]), peak)
 
 
@@ -157,7 +157,8 @@ for path in files:
     timeline = run("timeline", "-n", "0", path)
     same(name, "lists", len(timeline["devices"]), sum(1 for r in facts["replay"] if r["events"]))
     pruned = bool(facts["anomalies"])
-    for device, theirs in zip(timeline["devices"], [r for r in facts["replay"] if r["events"]]):
+    for theirs in (r for r in facts["replay"] if r["events"]):
+        device = next(d for d in timeline["devices"] if d["device"] == theirs["device"])
         check_facts(name, device, theirs)
         check_states(name, path, device, Replay(tables, device["device"]), pruned)
 for line in wrong:

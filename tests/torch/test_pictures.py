@@ -184,6 +184,10 @@ class Numbers(Case):
         self.assertEqual(live("time:1000"), [(21, 96), (1, 1)])
         peak = self.report("map", "job.pickle", "--at", "peak")["devices"][0]
         self.assertEqual((peak["segments_count"], peak["used_bytes"]), (3, 41 * MIB))
+        info = self.report("info", "job.pickle", "--at", "oom")["devices"][0]
+        self.assertEqual({row["key"]: row["bytes"] // MIB for row in info["ledger"] if row["bytes"]},
+                         {"block": 39, "cached": 112 - 39})
+        self.assertNotIn("torch", info)
         growth = self.report("diff", "job.pickle", "job.pickle", "--at", "peak")["devices"][0]
         self.assertEqual((growth["growth"], growth["live_bytes"]), (0, [41 * MIB] * 2))
 
