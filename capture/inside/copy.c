@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "capture/inside/atomic.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
@@ -75,13 +76,19 @@ static int put(const uint8_t *bytes, size_t length, uint64_t offset)
 	return 0;
 }
 
+/* What others write to meanwhile is taken word by word, each of them whole. */
+static void take_words(void *to, const void *from, size_t length)
+{
+	vc_get_words(to, from, length / 8);
+}
+
 /* A record as it stood at one instant: the state word frames the fields, the check proves them. */
 static void take_record(struct vc_record *ret, const struct vc_record *record)
 {
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
 
-		memcpy(ret, record, sizeof(*ret));
+		take_words(ret, record, sizeof(*ret));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		ret->state = state;
 		if (state == __atomic_load_n(&record->state, __ATOMIC_RELAXED) &&
@@ -97,7 +104,7 @@ static void take_freed(struct vc_freed *ret, const struct vc_freed *entry)
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t sequence = __atomic_load_n(&entry->sequence, __ATOMIC_ACQUIRE);
 
-		memcpy(ret, entry, sizeof(*ret));
+		take_words(ret, entry, sizeof(*ret));
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		ret->sequence = sequence;
 		if (sequence == __atomic_load_n(&entry->sequence, __ATOMIC_RELAXED) &&
@@ -124,7 +131,7 @@ static size_t take_piece(const struct vc_chunk *chunk, uint64_t at, uint8_t *to)
 	if (length > most)
 		length = most;
 	if (!item) {
-		memcpy(to, from + at, length);
+		take_words(to, from + at, length);
 		return length;
 	}
 	for (size_t i = 0; i + item <= length; i += item) {
@@ -179,7 +186,7 @@ static int put_root(const struct vc_root *root, uint32_t row)
 {
 	struct vc_root *image = (struct vc_root *)copy.buffer;
 
-	memcpy(image, root, VC_ROOT_BYTES);
+	take_words(image, root, VC_ROOT_BYTES);
 	image->copied_moment = vc_word((uint64_t)row + 1);
 	for (uint32_t i = 0; i < VC_ROOT_CHUNKS; i++)
 		if (!copy.copied[i])
@@ -277,6 +284,7 @@ int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
 	const struct vc_moment_row *moment = vc_copy_moment(row);
 	char path[1400];
 	struct vc_text text = vc_text_in(path, sizeof(path));
+	uint64_t bytes;
 	int error;
 
 	if (!moment)
@@ -298,11 +306,11 @@ int vc_copy_write(const char *folder, uint32_t row, uint64_t *ret_bytes)
 	error = put_chunks(root);
 	if (!error)
 		error = put_root(root, row);
-	if (!error && vc_word_value(root->file_bytes) > copy.limit)
+	bytes = vc_word_value(vc_get(&root->file_bytes));
+	if (!error && bytes > copy.limit)
 		error = -EFBIG;
 	if (!error)
-		error = (int)vc_syscall(SYS_ftruncate, copy.descriptor,
-					(long)vc_word_value(root->file_bytes), 0, 0, 0, 0);
+		error = (int)vc_syscall(SYS_ftruncate, copy.descriptor, (long)bytes, 0, 0, 0, 0);
 	vc_sys_close(copy.descriptor);
 	if (error) {
 		vc_sys_unlink(path);
