@@ -18,9 +18,13 @@
 /** Writes an imported snapshot; all columns are there. 0, VC_E_IO, VC_E_NO_MEMORY, VC_E_LIMIT. */
 int vc_torch_write(FILE *out, const struct vc_tables *tables, const struct vc_limits *limits);
 
-/** The same of a recording, file 0 of `names`; its stacks were named before. */
+/**
+ * The same of a recording, file 0 of `names`; its stacks were named before. *left_out: blocks that
+ * overlap others or reach out of their allocation, which this form cannot hold.
+ */
 int vc_torch_write_recording(FILE *out, const struct vc_tables *tables,
-			     const struct vc_names *names, const struct vc_limits *limits);
+			     const struct vc_names *names, const struct vc_limits *limits,
+			     uint64_t *left_out);
 
 /** Whether a row of `allocations` becomes a segment. */
 bool vc_torch_is_segment(const struct vc_tables *tables, uint64_t row);

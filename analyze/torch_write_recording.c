@@ -31,6 +31,7 @@ struct writer {
 	struct piece *segments, *blocks;
 	uint64_t segment_count, block_count;
 	uint64_t frames_left;
+	uint64_t left_out;        /* blocks */
 };
 
 bool vc_torch_is_segment(const struct vc_tables *tables, uint64_t row)
@@ -261,8 +262,10 @@ static void put_blocks(struct writer *writer, const struct piece *segment, uint6
 		const struct piece *block = &writer->blocks[i];
 
 		if (block->address < at || block->size > segment->address + segment->size -
-								 block->address)
-			continue; /* what contradicts another block has no place in this form */
+								 block->address) {
+			writer->left_out++; /* blocks of this form follow each other */
+			continue;
+		}
 		put_gap(writer, at, block->address, sums);
 		put_used(writer, block, sums);
 		at = block->address + block->size;
@@ -375,7 +378,8 @@ static void put_top(struct writer *writer)
 }
 
 int vc_torch_write_recording(FILE *out, const struct vc_tables *tables,
-			     const struct vc_names *names, const struct vc_limits *limits)
+			     const struct vc_names *names, const struct vc_limits *limits,
+			     uint64_t *left_out)
 {
 	struct writer writer = {.tables = tables, .names = names,
 				.frames_left = limits->most[VC_LIMIT_RECORDS]};
@@ -390,6 +394,8 @@ int vc_torch_write_recording(FILE *out, const struct vc_tables *tables,
 		put_top(&writer);
 		error = vc_pickle_end(&writer.pickle);
 	}
+	if (!error)
+		*left_out = writer.left_out;
 	free(writer.segments);
 	free(writer.blocks);
 	free(writer.stack);

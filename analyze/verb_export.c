@@ -163,12 +163,17 @@ static int csv_to_folder(const struct vc_tables *tables, const char *folder,
 	return error;
 }
 
-/** The data is no place for the evidence of a CSV: it goes to standard error. */
-static int csv_evidence(struct vc_emit *emit, struct vc_session *session,
-			struct vc_problem *problem)
+/** The data is no place for the evidence: it goes to standard error. */
+static int evidence_aside(struct vc_emit *emit, struct vc_session *session, uint64_t left_out,
+			  struct vc_problem *problem)
 {
 	emit->out = stderr;
 	emit->json = emit->color = false;
+	if (left_out)
+		vc_emit_warning(emit, "left out: %llu %s allocation",
+				(unsigned long long)left_out,
+				left_out == 1 ? "block that overlaps others or reaches out of its" :
+						"blocks that overlap others or reach out of their");
 	return vc_report_end(emit, session, false, problem);
 }
 
@@ -217,7 +222,7 @@ static int name_stacks(struct vc_session *session, struct vc_problem *problem)
 }
 
 static int write_torch(struct vc_session *session, const struct vc_limits *limits, FILE *file,
-		       const char *name, struct vc_problem *problem)
+		       const char *name, uint64_t *left_out, struct vc_problem *problem)
 {
 	const struct vc_tables *tables = &session->models[0].tables;
 	int error;
@@ -225,7 +230,7 @@ static int write_torch(struct vc_session *session, const struct vc_limits *limit
 	if (vc_is_import(tables))
 		error = vc_torch_write(file, tables, limits);
 	else
-		error = vc_torch_write_recording(file, tables, session->names, limits);
+		error = vc_torch_write_recording(file, tables, session->names, limits, left_out);
 	if (error == VC_E_IO)
 		return cannot_write(problem, name);
 	if (error == VC_E_LIMIT)
@@ -238,7 +243,7 @@ static int write_torch(struct vc_session *session, const struct vc_limits *limit
 }
 
 static int export_torch(const struct vc_command *command, struct vc_session *session,
-			const char *out, struct vc_problem *problem)
+			const char *out, uint64_t *left_out, struct vc_problem *problem)
 {
 	struct vc_limits limits;
 	FILE *file = stdout;
@@ -250,7 +255,8 @@ static int export_torch(const struct vc_command *command, struct vc_session *ses
 		status = open_new(out, &file, problem);
 	if (status)
 		return status;
-	status = write_torch(session, &limits, file, out ? out : "standard output", problem);
+	status = write_torch(session, &limits, file, out ? out : "standard output", left_out,
+			     problem);
 	if (out && fclose(file) && !status)
 		status = cannot_write(problem, out);
 	if (status && out) /* half a pickle is of no use */
@@ -263,19 +269,20 @@ static int export_to(const struct vc_command *command, struct vc_emit *emit,
 {
 	const struct vc_tables *tables = &session->models[0].tables;
 	const char *out = vc_option_value(command, VC_OPTION_OUTPUT, NULL);
+	uint64_t left_out = 0;
 	FILE *file = NULL;
 	int status = 0;
 
 	if (format != FORMAT_JSON) {
 		if (format == FORMAT_TORCH)
-			status = export_torch(command, session, out, problem);
+			status = export_torch(command, session, out, &left_out, problem);
 		else if (format == FORMAT_VRAMCORE)
 			status = export_snapshot(session, out, problem);
 		else
 			status = out ? csv_to_folder(tables, out, problem) : csv_to_stdout(tables);
 		if (status && format == FORMAT_CSV && !out)
 			cannot_write(problem, "standard output");
-		return status ? status : csv_evidence(emit, session, problem);
+		return status ? status : evidence_aside(emit, session, left_out, problem);
 	}
 	if (!out)
 		return export_json(emit, session, problem);
