@@ -180,6 +180,7 @@ static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_
 	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
 	const char *name = NULL, *linkage = NULL;
 	Dwarf_Die die = *function;
+	const char **memo = NULL;
 	char *demangled;
 
 	for (unsigned followed = 0; followed < VC_ORIGIN_LIMIT && !linkage; followed++) {
@@ -199,10 +200,19 @@ static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_
 			break;
 		die = next;
 	}
-	demangled = vc_demangle(linkage ? linkage : name);
 	frame->linkage_name = keep_text(reader, linkage);
+	if (frame->linkage_name) {
+		memo = vc_store_memo(reader->job->store, frame->linkage_name);
+		if (*memo) {
+			frame->function = *memo;
+			return;
+		}
+	}
+	demangled = vc_demangle(linkage ? linkage : name);
 	frame->function = keep_text(reader, demangled ? demangled : name ? name : linkage);
 	free(demangled);
+	if (demangled && frame->linkage_name)
+		*memo = frame->function;
 }
 
 /* The row that holds the address: the last at or before it, unless that ends a sequence. */

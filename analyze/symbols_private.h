@@ -33,6 +33,8 @@ void vc_store_destroy(struct vc_store *store);
 void *vc_store_allocate(struct vc_store *store, size_t bytes);
 /** The one copy of a text; NULL out of memory. */
 const char *vc_store_text(struct vc_store *store, const char *text);
+/** Where what was made from a kept text can be remembered for a while; NULL in it: nothing is. */
+const char **vc_store_memo(struct vc_store *store, const char *key);
 
 /* Files. */
 

@@ -5,7 +5,10 @@
 
 #include "analyze/symbols_private.h"
 
-enum { CHUNK = 64 * 1024 };
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+enum { CHUNK = 64 * 1024, MEMOS = 8192 };
 
 struct chunk {
 	struct chunk *next;
@@ -18,6 +21,9 @@ struct vc_store {
 	size_t size;			  /* of the first chunk */
 	const char **texts;		  /* hash table with open addressing */
 	size_t text_count, text_capacity; /* capacity: a power of two */
+	struct {
+		const char *key, *value;
+	} memos[MEMOS]; /* the newest of those that share a place */
 };
 
 struct vc_store *vc_store_create(void)
@@ -62,11 +68,7 @@ void *vc_store_allocate(struct vc_store *store, size_t bytes)
 
 static size_t hash(const char *text)
 {
-	uint64_t value = 0xcbf29ce484222325;
-
-	for (; *text; text++)
-		value = (value ^ (unsigned char)*text) * 0x100000001b3;
-	return (size_t)(value ^ value >> 32);
+	return XXH3_64bits(text, strlen(text));
 }
 
 static const char **slot_of(const struct vc_store *store, const char *text)
@@ -112,4 +114,15 @@ const char *vc_store_text(struct vc_store *store, const char *text)
 	store->text_count++;
 	*slot = copy;
 	return copy;
+}
+
+const char **vc_store_memo(struct vc_store *store, const char *key)
+{
+	size_t at = (size_t)((uintptr_t)key * 0x9e3779b97f4a7c15u >> 40) % MEMOS;
+
+	if (store->memos[at].key != key) {
+		store->memos[at].key = key;
+		store->memos[at].value = NULL;
+	}
+	return &store->memos[at].value;
 }

@@ -95,12 +95,15 @@ int main(int count, char **arguments)
 	int error = 0;
 
 	if (count < 2 || (count > 2 && strcmp(arguments[2], "--print"))) {
-		fprintf(stderr, "usage: [DEBUG_DIR=...] %s FILE [--print] < addresses\n",
+		fprintf(stderr, "usage: [DEBUG_DIR=...] [CACHE_DIR=... BUILD_ID=...] %s FILE [--print] "
+			"< addresses\n",
 			arguments[0]);
 		return 64;
 	}
 	options.debug_dirs = &debug_dir;
 	options.debug_dir_count = debug_dir != NULL;
+	options.cache_dir = getenv("CACHE_DIR");
+	key.build_id = getenv("BUILD_ID");
 	if (read_addresses(&list) || vc_symbols_create(&options, &symbols))
 		return 2;
 	start = seconds();
