@@ -121,7 +121,7 @@ static void the_failure(const struct row *row, vc_cu_result result)
 	CHECK(stack && stack->count >= 4); /* call, expect, check_row, main */
 }
 
-/* Rows that the recorder calls itself when memory is wanting: their calls cannot be counted here. */
+/* Rows that the recorder calls itself when memory is wanting: they cannot be counted here. */
 static bool own_call(const char *name)
 {
 	static const char *const own[] = {

@@ -543,6 +543,45 @@ static void code(const char *file)
 	compare("code: gone");
 }
 
+/* Every argument of a call that is only looked at must arrive: each of them in turn is wrong. */
+static void work(void)
+{
+	static const char text[] = "what is copied there comes back";
+	unsigned int size[6] = {1, 1, 1, 32, 1, 1};
+	char back[sizeof(text)] = "";
+	vc_cu_object module, function;
+	vc_cu_pointer pointer, twin;
+
+	GOOD(cuModuleLoadData, &module, "code");
+	GOOD(cuModuleGetFunction, &function, module, "kernel");
+#define LAUNCH(stream)                                                                             \
+	function, size[0], size[1], size[2], size[3], size[4], size[5], 0, stream, NULL, NULL
+	GOOD(cuLaunchKernel, LAUNCH(NULL));
+	for (int i = 0; i < 6; i++) {
+		size[i] = 0;
+		BAD(INVALID_VALUE, cuLaunchKernel, LAUNCH(NULL));
+		size[i] = i == 3 ? 32 : 1;
+	}
+	BAD(400, cuLaunchKernel, LAUNCH(module));
+#undef LAUNCH
+	GOOD(cuMemAlloc_v2, &pointer, 4096);
+	GOOD(cuMemAlloc_v2, &twin, 4096);
+	GOOD(cuMemsetD8_v2, pointer, 'x', 4096);
+	GOOD(cuMemcpyHtoD_v2, pointer + 100, text, sizeof(text));
+	GOOD(cuMemcpyDtoDAsync_v2, twin, pointer + 99, sizeof(text) + 1, NULL);
+	GOOD(cuMemcpyDtoH_v2, back, twin + 1, sizeof(back));
+	CHECK(!memcmp(back, text, sizeof(text)));
+	GOOD(cuMemcpyDtoHAsync_v2, back, twin, 1, NULL);
+	CHECK(back[0] == 'x');
+	BAD(INVALID_VALUE, cuMemcpyDtoH_v2, back, twin + 4000, 97);
+	GOOD(cuStreamSynchronize, NULL);
+	GOOD(cuCtxSynchronize);
+	compare("work");
+	GOOD(cuMemFree_v2, pointer);
+	GOOD(cuMemFree_v2, twin);
+	GOOD(cuModuleUnload, module);
+}
+
 /* Device 1: its own context is made by the first green one, and goes with the last reference. */
 static void green(void)
 {
@@ -704,6 +743,7 @@ int main(int argc, char **argv)
 	graphs();
 	code(argv[0]);
 	green();
+	work();
 	details();
 	CHECK(counter(VC_COUNTER_DEVICE_UNKNOWN) == 0);
 	CHECK(counter(VC_COUNTER_STACKS_SKIPPED) == 0);
