@@ -177,7 +177,10 @@ int vc_torch_load(int descriptor, const char *path, const struct vc_wanted_colum
 		limits = &vc_limits_default;
 	error = vc_stream_open(descriptor, limits->most[VC_LIMIT_BYTES], &stream);
 	if (error)
-		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
+		return vc_problem_set(problem, error, path, NULL, "%s",
+				      error == VC_E_NOT_OURS ?
+					      "packed with gzip, which this build cannot unpack" :
+					      vc_error_text(error));
 	error = vc_tables_init(&tables);
 	if (error)
 		vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef VC_HAVE_ZLIB
 #include <zlib.h>
+#endif
 #include <zstd.h>
 
 #include "formats/error.h"
@@ -20,7 +22,9 @@ struct vc_unpacker {
 	size_t packed_at, packed_end;
 	bool packed_ended;
 	bool inside; /* a member or frame has begun and not ended */
+#ifdef VC_HAVE_ZLIB
 	z_stream gzip;
+#endif
 	ZSTD_DStream *zstd;
 };
 
@@ -43,6 +47,58 @@ static int read_some(int descriptor, uint8_t *to, size_t room, size_t *ret)
 	return 0;
 }
 
+#ifdef VC_HAVE_ZLIB
+static int open_gzip(struct vc_unpacker *unpacker)
+{
+	return inflateInit2(&unpacker->gzip, 15 + 16) == Z_OK ? 0 : VC_E_NO_MEMORY;
+}
+
+static void close_gzip(struct vc_unpacker *unpacker)
+{
+	inflateEnd(&unpacker->gzip);
+}
+
+/** One step of zlib; gzip files may have several members. */
+static int unpack_gzip(struct vc_unpacker *unpacker, uint8_t *to, size_t room, size_t *ret)
+{
+	z_stream *gzip = &unpacker->gzip;
+	int result;
+
+	if (!unpacker->inside && inflateReset(gzip) != Z_OK)
+		return VC_E_COMPRESSION;
+	unpacker->inside = true;
+	gzip->next_in = unpacker->packed + unpacker->packed_at;
+	gzip->avail_in = (uInt)(unpacker->packed_end - unpacker->packed_at);
+	gzip->next_out = to;
+	gzip->avail_out = (uInt)room;
+	result = inflate(gzip, Z_NO_FLUSH);
+	unpacker->packed_at = unpacker->packed_end - gzip->avail_in;
+	*ret = room - gzip->avail_out;
+	if (result == Z_STREAM_END)
+		unpacker->inside = false;
+	else if (result != Z_OK && result != Z_BUF_ERROR)
+		return result == Z_MEM_ERROR ? VC_E_NO_MEMORY : VC_E_COMPRESSION;
+	return 0;
+}
+#else
+static int open_gzip(struct vc_unpacker *unpacker)
+{
+	(void)unpacker;
+	return VC_E_NOT_OURS;
+}
+
+static void close_gzip(struct vc_unpacker *unpacker)
+{
+	(void)unpacker;
+}
+
+static int unpack_gzip(struct vc_unpacker *unpacker, uint8_t *to, size_t room, size_t *ret)
+{
+	(void)unpacker, (void)to, (void)room, (void)ret;
+	return VC_E_NOT_OURS;
+}
+#endif
+
 static int open_unpacker(struct vc_stream *stream, const uint8_t *start, size_t length)
 {
 	struct vc_unpacker *unpacker = calloc(1, sizeof(*unpacker));
@@ -53,7 +109,7 @@ static int open_unpacker(struct vc_stream *stream, const uint8_t *start, size_t 
 	memcpy(unpacker->packed, start, length);
 	unpacker->packed_end = length;
 	if (stream->wrapping == VC_WRAPPING_GZIP)
-		return inflateInit2(&unpacker->gzip, 15 + 16) == Z_OK ? 0 : VC_E_NO_MEMORY;
+		return open_gzip(unpacker);
 	unpacker->zstd = ZSTD_createDStream();
 	return unpacker->zstd ? 0 : VC_E_NO_MEMORY;
 }
@@ -115,35 +171,12 @@ void vc_stream_close(struct vc_stream *stream)
 {
 	if (stream->unpacker) {
 		if (stream->wrapping == VC_WRAPPING_GZIP)
-			inflateEnd(&stream->unpacker->gzip);
+			close_gzip(stream->unpacker);
 		ZSTD_freeDStream(stream->unpacker->zstd);
 	}
 	free(stream->unpacker);
 	free(stream->window);
 	*stream = (struct vc_stream){.descriptor = -1};
-}
-
-/** One step of zlib; gzip files may have several members. */
-static int unpack_gzip(struct vc_unpacker *unpacker, uint8_t *to, size_t room, size_t *ret)
-{
-	z_stream *gzip = &unpacker->gzip;
-	int result;
-
-	if (!unpacker->inside && inflateReset(gzip) != Z_OK)
-		return VC_E_COMPRESSION;
-	unpacker->inside = true;
-	gzip->next_in = unpacker->packed + unpacker->packed_at;
-	gzip->avail_in = (uInt)(unpacker->packed_end - unpacker->packed_at);
-	gzip->next_out = to;
-	gzip->avail_out = (uInt)room;
-	result = inflate(gzip, Z_NO_FLUSH);
-	unpacker->packed_at = unpacker->packed_end - gzip->avail_in;
-	*ret = room - gzip->avail_out;
-	if (result == Z_STREAM_END)
-		unpacker->inside = false;
-	else if (result != Z_OK && result != Z_BUF_ERROR)
-		return result == Z_MEM_ERROR ? VC_E_NO_MEMORY : VC_E_COMPRESSION;
-	return 0;
 }
 
 static int unpack_zstd(struct vc_unpacker *unpacker, uint8_t *to, size_t room, size_t *ret)
