@@ -63,7 +63,8 @@ static void *by_gnu_hash(const struct vc_object *object, const uint32_t *table,
 		uint32_t value = chain[index - first];
 		void *address;
 
-		if ((value | 1) == (hash | 1) && vc_same_text(strings + symbols[index].st_name, name)) {
+		if ((value | 1) == (hash | 1) &&
+		    vc_same_text(strings + symbols[index].st_name, name)) {
 			address = address_of(object, &symbols[index]);
 			if (address)
 				return address;

@@ -78,7 +78,8 @@ void vc_observe_unrecorded(const char *name)
 		return;
 	count = __atomic_load_n(&vc_observed->unrecorded_count, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < count && i < VC_OBSERVED_NAMES; i++)
-		if (!strncmp(vc_observed->unrecorded[i], name, sizeof(vc_observed->unrecorded[0]) - 1))
+		if (!strncmp(vc_observed->unrecorded[i], name,
+			     sizeof(vc_observed->unrecorded[0]) - 1))
 			return;
 	number = __atomic_fetch_add(&vc_observed->unrecorded_count, 1, __ATOMIC_RELAXED);
 	if (number < VC_OBSERVED_NAMES)

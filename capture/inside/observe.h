@@ -10,7 +10,10 @@
 
 #include "formats/observed.h"
 
-/** NULL: not observed; set where the environment asks for it, before all else. Fields are counted with VC_OBSERVE, from any thread. */
+/**
+ * NULL: not observed; set where the environment asks for it, before all else. Fields are counted
+ * with VC_OBSERVE, from any thread.
+ */
 extern struct vc_observed *vc_observed;
 
 #define VC_OBSERVE(field)                                                                          \

@@ -548,9 +548,14 @@ void *vramcore_v1_redirect(const char *name, void *function, const struct link_m
 			   int own_namespace)
 {
 	struct vc_object object = {map->l_addr, map->l_ld, map->l_name};
+	void *wrapper;
 
 	if (vc_thread_local.looking_up || !vc_dlsym_wanted(name))
 		return function;
-	VC_OBSERVE(audit);
-	return wrapper_by_name(driver_number(&object, own_namespace), name, function);
+	wrapper = wrapper_by_name(driver_number(&object, own_namespace), name, function);
+	if (wrapper != function)
+		VC_OBSERVE(audit);
+	else if (vc_unhooked_suspect(name))
+		vc_unhooked_handed_out(name);
+	return wrapper;
 }

@@ -55,7 +55,8 @@ static void set_environment(const struct vc_doctor *doctor, const char *library,
 {
 	char preload[4 * PATH_MAX], audit[PATH_MAX];
 
-	if (vc_library_preload(library, folder, getenv("LD_PRELOAD"), preload, sizeof(preload)) == 0)
+	if (vc_library_preload(library, folder, getenv("LD_PRELOAD"), preload,
+			       sizeof(preload)) == 0)
 		setenv("LD_PRELOAD", preload, 1);
 	if (doctor->audit && vc_library_audit(library, audit, sizeof(audit)) == 0 &&
 	    vc_library_preload(audit, folder, getenv("LD_AUDIT"), preload, sizeof(preload)) == 0)

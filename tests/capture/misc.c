@@ -89,6 +89,9 @@ static void nothing(void)
 	CHECK(!dlsym(RTLD_DEFAULT, "cuMemAlloc_v2"));
 	CHECK(strstr(dlerror(), "undefined symbol: cuMemAlloc_v2"));
 	CHECK(!dlsym(self, "cuMemAlloc_v2"));
+	CHECK(!dlvsym(libc, "cuMemAlloc_v2", "GLIBC_2.2.5"));
+	CHECK(dlerror() != NULL);
+	CHECK(dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5") != NULL);
 	CHECK(!dlsym(libc, ""));
 	CHECK(!dlsym(self, "cu"));
 	vramcore_step(7);
