@@ -363,6 +363,9 @@ int vc_text_parse_bytes(const char *string, uint64_t *ret)
 
 /* ---- shares ---- */
 
+/** Shares beyond, of numbers that do not belong together, are cut. */
+#define SHARE_MOST 1e12
+
 struct remainder {
 	double part;
 	size_t index;
@@ -381,18 +384,20 @@ int vc_text_shares(const int64_t *values, size_t count, int64_t whole, int64_t *
 {
 	struct remainder *rest = calloc(count ? count : 1, sizeof(*rest));
 	int64_t sum = 0, shares = 0;
+	bool overflow = false; /* sizes that no machine has */
 
 	if (!rest)
 		return VC_E_NO_MEMORY;
 	for (size_t i = 0; i < count; i++) {
 		double exact = whole ? (double)values[i] * 1000.0 / (double)whole : 0;
 
+		exact = fabs(exact) < SHARE_MOST ? exact : copysign(SHARE_MOST, exact);
 		ret[i] = (int64_t)floor(exact);
 		rest[i] = (struct remainder){exact - floor(exact), i};
-		sum += values[i];
+		overflow |= __builtin_add_overflow(sum, values[i], &sum);
 		shares += ret[i];
 	}
-	if (whole && sum == whole) {
+	if (whole && sum == whole && !overflow) {
 		qsort(rest, count, sizeof(*rest), compare_remainders);
 		for (size_t i = 0; i < count && shares < 1000; i++, shares++)
 			ret[rest[i].index]++;

@@ -4,9 +4,9 @@
  *
  * Pure, on the tables segments, blocks, trace, trace_details and annotations. The dump shows the
  * state at the end of its trace; a trace is a ring, so it may begin in mid-run. What was live
- * before it is known all the same: blocks that are freed in it without being allocated in it, and blocks
- * that are active at the end and have no event. Sizes are those of the trace: as asked for, not
- * rounded to blocks. A free counts when it is completed. Events that contradict each other are
+ * before it is known all the same: blocks that are freed in it without being allocated in it, and
+ * blocks that are active at the end and have no event. Sizes are those of the trace: as asked for,
+ * not rounded to blocks. A free counts when it is completed. Events that contradict each other are
  * counted and do the least harm: a second allocation of an address ends the first one, a free of
  * what is not there does nothing. Sizes above VC_REPLAY_SIZE_MOST are taken as 0.
  */

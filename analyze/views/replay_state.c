@@ -398,7 +398,7 @@ static int list_reservations(struct apply *apply)
 	return 0;
 }
 
-/** Who reserved what a release gives back: the stack of the last such event before it; 0 unknown. */
+/** Stack of the last event before a release that reserved the same address; 0 unknown. */
 static uint64_t reserved_by(const struct apply *apply, uint64_t release)
 {
 	const struct vc_tables *tables = apply->tables;

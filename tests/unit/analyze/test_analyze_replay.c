@@ -346,8 +346,8 @@ static void test_curve(void **state)
 	assert_int_equal(buckets[0].allocated, 15);
 }
 
-/* Six steps of eleven events: three kinds of blocks once a step, one kind twice at uneven distances,
- * the second of which lives into the next step. */
+/* Six steps of eleven events: three kinds of blocks once a step, one kind twice at uneven
+ * distances, the second of which lives into the next step. */
 static void test_steps(void **state)
 {
 	struct vc_lifetimes lives;
