@@ -315,7 +315,7 @@ static CUresult destroy_node(CUgraphNode handle)
 	return CUDA_SUCCESS;
 }
 
-static CUresult clone(struct sim_object *context, CUgraph *ret, CUgraph handle)
+static CUresult clone_graph(struct sim_object *context, CUgraph *ret, CUgraph handle)
 {
 	struct sim_object *graph = find_graph(handle);
 
@@ -438,7 +438,8 @@ SIM_ENTRY_CONTEXT(cuGraphInstantiateWithFlags,
 SIM_ENTRY_CONTEXT_TWIN(cuGraphInstantiateWithParams, _ptsz,
 		       (CUgraphExec *ret, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
 		       parameters ? instantiate(ret, graph) : CUDA_ERROR_INVALID_VALUE)
-SIM_ENTRY_CONTEXT(cuGraphClone, (CUgraph *ret, CUgraph graph), clone(context, ret, graph))
+SIM_ENTRY_CONTEXT(cuGraphClone, (CUgraph *ret, CUgraph graph),
+		  clone_graph(context, ret, graph))
 SIM_ENTRY(cuGraphAddMemAllocNode,
 	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies, size_t count,
 	   CUDA_MEM_ALLOC_NODE_PARAMS *parameters),
