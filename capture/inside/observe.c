@@ -52,8 +52,8 @@ static __attribute__((constructor(101))) void start(void)
 	if (!observed || vc_sys_failed(observed))
 		return;
 	observed->pid = (uint32_t)vc_sys_getpid();
-	length = vc_syscall(SYS_readlink, (long)"/proc/self/exe", (long)observed->program,
-			    sizeof(observed->program) - 1, 0, 0, 0);
+	length = vc_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe",
+			    (long)observed->program, sizeof(observed->program) - 1, 0, 0);
 	observed->program[length > 0 ? length : 0] = 0;
 	observed->magic = VC_OBSERVED_MAGIC;
 	vc_observed = observed;
