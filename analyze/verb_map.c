@@ -599,6 +599,9 @@ static int make_report(struct map_report *report, struct vc_problem *problem)
 	vc_emit_begin(report->emit, report->one ? "vramcore.map.segment/1" : "vramcore.map/1");
 	vc_report_file_json(report->emit, "file", &session->models[0]);
 	error = report->one ? emit_one(report) : emit_all(report);
+	if (vc_option_given(report->command, VC_OPTION_AT))
+		vc_emit_line(report->emit, "blocks have the sizes that were asked for: what rounding "
+			     "added to them is drawn as free");
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	return vc_report_end(report->emit, session, false, problem);

@@ -216,6 +216,15 @@ class Numbers(Case):
         self.assertEqual([p["what"] for p in parts["parts"]], ["block"] * 5 + ["hole"])
         self.assertEqual([p["here"] for p in parts["parts"]], [False, False, True, False, False, False])
 
+    def test_own_format(self):
+        """The same file as .vramcore says the same."""
+        self.assertEqual(self.run_verb("pack", "job.pickle", "-o", "job.vramcore")[0], 0)
+        for verb, *more in (("timeline",), ("map",), ("map", "--at", "oom"), ("top", "--at", "event:9", "--device", "0")):
+            first, second = (self.report(verb, name, *more) for name in ("job.pickle", "job.vramcore"))
+            self.assertEqual(first["devices"], second["devices"])
+            self.assertEqual([i["key"] for i in first["evidence"]["items"]],
+                             [i["key"] for i in second["evidence"]["items"]])
+
     def test_contradictions_are_evidence(self):
         bad = job()
         bad["device_traces"][0].insert(4, copy.deepcopy(bad["device_traces"][0][3]))
