@@ -78,8 +78,8 @@ def row(folder, blocks, threads, depth, modules):
                 statistics.median(numbers[column] for numbers in alone))
 
     size = statistics.median(numbers[4] for numbers in recorded)
-    print(f"| {blocks:,} | {threads} | {depth} | {len(modules)} | {added(0):,.0f} | {added(1):,.0f} | "
-          f"{size / 1024:,.1f} | {size * 1024 / blocks:,.0f} | {added(2) / 1024:,.1f} | "
+    print(f"| {blocks:,} | {threads} | {depth} | {len(modules)} | {added(0):,.0f} | "
+          f"{added(1):,.0f} | {size / 1024:,.1f} | {size * 1024 / blocks:,.0f} | {added(2) / 1024:,.1f} | "
           f"{recorded[-1][5]} |", flush=True)
 
 

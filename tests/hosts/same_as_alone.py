@@ -710,7 +710,8 @@ def allocators():
         same(f"exit-amid, {name}", host("exit-amid"), ways=ways, status=6, beside=beside)
         same(f"exit-handlers, {name}", host("exit-handlers", linked=True), ways=ways, status=5,
              beside=beside)
-        same(f"python, {name}", [sys.executable, "-c", PYTHON], ways=ways, status=1, beside=beside)
+        same(f"python, {name}", [sys.executable, "-c", PYTHON], ways=ways, status=1,
+             beside=beside)
         same(f"train, {name}", [BIN + "/train", "--steps", "100", "--leak", "none"],
              {"VRAMCORE_AT_STEP": "10,90"}, ways=ways, beside=beside)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moments BIN held|forks|free|killed [END]: a churning program, its recording, its journal, and what
- * the driver knows.
+ * moments BIN held|forks|free|killed [END]: a churning program, its recording, its journal, and
+ * what the driver knows.
  *
  *   held    all threads wait between calls: the recording read from outside, now, equals the
  *           driver's own list.
