@@ -701,7 +701,7 @@ static void one_death(struct proof *proof, unsigned int number)
 
 static int killed(struct proof *proof, const char *name)
 {
-	unsigned int deaths = victim_full() ? 1000 : 50;
+	unsigned int deaths = victim_full() ? 1000 : 50, made = 0;
 
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
 		if (!strcmp(endings[i].name, name))
@@ -709,11 +709,11 @@ static int killed(struct proof *proof, const char *name)
 	if (!proof->ending)
 		return 64;
 	srandom((unsigned int)time(NULL));
-	for (unsigned int i = 0; i < deaths && !proof->wrong; i++)
-		one_death(proof, i);
+	for (; made < deaths && !proof->wrong; made++)
+		one_death(proof, made);
 	printf("%u deaths, %" PRIu64 " rows left on average, %" PRIu64
 	       " in doubt or being freed and %" PRIu64 " objects of calls under way in all\n",
-	       deaths, proof->rows_total / (proof->compared ? proof->compared : 1),
+	       made, proof->rows_total / (proof->compared ? proof->compared : 1),
 	       proof->doubt_total, proof->may_total);
 	if (!proof->rows_total)
 		proof->wrong++;
