@@ -511,8 +511,10 @@ int vc_torch_json_read(struct vc_stream *stream, struct vc_values *values, uint6
 		       uint64_t *offset)
 {
 	struct reader reader = {.stream = stream, .values = values};
-	int error = run(&reader);
+	int error = grow(&reader.stack, &reader.room, sizeof(*reader.stack));
 
+	if (!error)
+		error = run(&reader);
 	*offset = vc_stream_offset(stream);
 	if (!error)
 		*ret = vc_values_use(values, reader.stack[0]);
