@@ -14,7 +14,7 @@
 #include "analyze/stream.h"
 #include "analyze/values.h"
 
-/** Whether these first bytes are those of a JSON object or list; blanks and a BOM may come first. */
+/** Whether these first bytes are those of a JSON object or list; blanks, a BOM may come first. */
 bool vc_torch_json_is(const uint8_t *start, size_t length);
 
 /** Reads it. *offset is where it ended, or failed; values->what says more then. */

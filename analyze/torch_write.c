@@ -12,7 +12,7 @@ enum { ACTIONS_MOST = 16, LISTS_MOST = 1 << 20 };
 #define HAS(keys, key) ((keys) >> VC_KEY_##key & 1)
 #define BIT(key) (UINT64_C(1) << VC_KEY_##key)
 
-/** Rows of a table by what owns them: those of owner i are order[start[i]] .. order[start[i + 1]]. */
+/** Rows by what owns them: those of owner i are order[start[i]] .. order[start[i + 1] - 1]. */
 struct owned {
 	uint64_t *start, *order;
 };
@@ -412,7 +412,8 @@ static void put_event(struct writer *writer, uint64_t row)
 {
 	uint64_t detail = get(writer, VC_COL_trace_detail, row);
 	uint64_t keys = detail ? get(writer, VC_COL_trace_details_keys, detail - 1) :
-				 BIT(ADDRESS) | BIT(SIZE) | BIT(STREAM) | BIT(TIME_US) | BIT(FRAMES);
+				 BIT(ADDRESS) | BIT(SIZE) | BIT(STREAM) | BIT(TIME_US) |
+					 BIT(FRAMES);
 
 	put(writer, VC_PICKLE_DICT);
 	put(writer, VC_PICKLE_MARK);

@@ -212,7 +212,8 @@ static int name_stacks(struct vc_session *session, struct vc_problem *problem)
 				session,
 				vc_stack_reference(tables,
 						   vc_value(tables, VC_COL_allocations_stack, row),
-						   vc_value(tables, VC_COL_allocations_python, row)),
+						   vc_value(tables, VC_COL_allocations_python,
+							    row)),
 				kind);
 	}
 	if (error)

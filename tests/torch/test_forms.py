@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch snapshots as JSON and as the page of _memory_viz: the tables of the pickle, and files made
-or damaged to do harm.
+"""PyTorch snapshots as JSON and as the page of _memory_viz: the tables of the pickle, and files
+made or damaged to do harm.
 
 usage: test_forms.py VRAMCORE SOURCE
 VRAMCORE_FULL=1: 300 mutations of each input, the files of strangers too, else fewer.
