@@ -158,7 +158,7 @@ class Outside(unittest.TestCase):
         self.addCleanup(program.communicate)
         self.addCleanup(program.kill)
         for _ in range(600):
-            out, _ = self.vramcore("ps", "--json")
+            out, _ = self.vramcore("ps", "--json", "--dir", self.recordings)
             found = [p for p in json.loads(out)["processes"] if p["pid"] == program.pid]
             if found and found[0].get("step", 0) > 50:
                 return program, found[0]
@@ -174,14 +174,14 @@ class Outside(unittest.TestCase):
         self.assertEqual(listed["state"], "running")
         self.assertIn("train --steps", listed["program"])
         self.assertGreaterEqual(listed["devices"][0]["live"], 4 * 12 * 40 * MIB)
-        out, _ = self.vramcore("ps")
+        out, _ = self.vramcore("ps", "--dir", self.recordings)
         self.assertIn("running", out)
         out, _ = self.vramcore("snapshot", "--json", str(program.pid))
         report = json.loads(out)
         self.assertEqual(report["schema"], "vramcore.snapshot/1")
         self.assertEqual(report["faults"], 0)
         self.assertEqual(os.stat(self.folder / report["path"]).st_size, report["bytes"])
-        out, _ = self.vramcore("clean", "--json")
+        out, _ = self.vramcore("clean", "--json", "--dir", self.recordings)
         self.assertEqual(json.loads(out)["recordings"], [])
 
         os.kill(program.pid, signal.SIGSTOP)
@@ -199,12 +199,12 @@ class Outside(unittest.TestCase):
                 self.assertTrue(rows == other[table], table)
         self.assertGreater(len(tables[0]["allocations"]), 48)
 
-        out, _ = self.vramcore("ps")
+        out, _ = self.vramcore("ps", "--dir", self.recordings)
         self.assertIn("dead", out)
-        out, _ = self.vramcore("clean", "--dry-run")
+        out, _ = self.vramcore("clean", "--dry-run", "--dir", self.recordings)
         self.assertIn("1 recording would be removed", out)
         self.assertTrue(pathlib.Path(listed["recording"]).exists())
-        out, _ = self.vramcore("clean")
+        out, _ = self.vramcore("clean", "--dir", self.recordings)
         self.assertIn("1 recording removed", out)
         self.assertFalse(pathlib.Path(listed["recording"]).exists())
         _, err = self.vramcore("snapshot", str(program.pid), status=2)
