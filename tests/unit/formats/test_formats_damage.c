@@ -100,7 +100,8 @@ static bool is_reference(unsigned column)
 		return true;
 	default:
 		return vc_column_info[column].table == VC_TABLE_stacks ||
-		       vc_column_info[column].table == VC_TABLE_source_stacks;
+		       vc_column_info[column].table == VC_TABLE_source_stacks ||
+		       vc_column_info[column].table == VC_TABLE_symbols;
 	}
 }
 
