@@ -23,7 +23,8 @@
 #include "capture/inside/unhooked.h"
 #include "formats/supervisor.h"
 
-#define WAIT_TURNS 20000
+#define WAIT_TURNS 1000           /* then a millisecond each */
+#define WAIT_MILLISECONDS 1000
 #define DEFAULT_BUDGET (UINT64_C(256) << 20)
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -197,11 +198,18 @@ bool vc_start(void)
 		__atomic_store_n(&own->state, STATE_DONE, __ATOMIC_RELEASE);
 		return true;
 	}
-	for (int i = 0; i < WAIT_TURNS; i++) {
+	/* Another thread is at it, and may have lost its processor meanwhile. */
+	for (int i = 0; i < WAIT_TURNS + WAIT_MILLISECONDS; i++) {
+		const struct timespec millisecond = {0, 1000000};
+
 		if (__atomic_load_n(&own->state, __ATOMIC_ACQUIRE) == STATE_DONE)
-			break;
-		vc_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+			return false;
+		if (i < WAIT_TURNS)
+			vc_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+		else
+			vc_syscall(SYS_nanosleep, (long)&millisecond, 0, 0, 0, 0, 0);
 	}
+	vc_store_count(VC_COUNTER_RECORDS_LOST);
 	return false;
 }
 
