@@ -72,8 +72,11 @@ static void start(const struct vc_doctor *doctor, const char *library, const cha
 	char itself[] = "/proc/self/exe", verb[] = "doctor", probe[] = PROBE;
 	char *own[] = {itself, verb, probe, NULL};
 	char **program = doctor->program ? doctor->program : own;
+	char sanitizer[4096];
 
 	set_environment(doctor, library, folder);
+	if (vc_library_sanitizer(program[0], sanitizer, sizeof(sanitizer)))
+		setenv("ASAN_OPTIONS", sanitizer, 1);
 	dup2(STDERR_FILENO, STDOUT_FILENO);
 	execvp(program[0], program);
 	_exit(errno == ENOENT ? 127 : 126);

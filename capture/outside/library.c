@@ -5,10 +5,12 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "capture/outside/program.h"
 #include "formats/error.h"
 
 #define LIBRARY "libvramcore.so"
@@ -118,4 +120,14 @@ int vc_library_preload(const char *library, const char *folder, const char *befo
 	length = before && *before ? snprintf(ret, size, "%s:%s", library, before) :
 				     snprintf(ret, size, "%s", library);
 	return length < (int)size ? 0 : VC_E_LIMIT;
+}
+
+bool vc_library_sanitizer(const char *program, char *ret, size_t size)
+{
+	const char *before = getenv("ASAN_OPTIONS");
+	char path[PATH_MAX];
+
+	return vc_program_find(program, path) && vc_program_needs(path, "libasan.so") &&
+	       snprintf(ret, size, "verify_asan_link_order=0%s%s", before && *before ? ":" : "",
+			before ? before : "") < (int)size;
 }

@@ -28,4 +28,11 @@ int vc_library_audit(const char *library, char *ret, size_t size);
 int vc_library_preload(const char *library, const char *folder, const char *before, char *ret,
 		       size_t size);
 
+/**
+ * A value for ASAN_OPTIONS with which `program` starts although the recorder is loaded before
+ * AddressSanitizer, which wants to be first; the recorder stands in front of nothing that it needs.
+ * False where the program has no AddressSanitizer and needs none.
+ */
+bool vc_library_sanitizer(const char *program, char *ret, size_t size);
+
 #endif

@@ -114,21 +114,6 @@ static void print_variable(const char *name, const char *value)
 	putchar('\n');
 }
 
-/*
- * AddressSanitizer wants to be the first library and ends a program in which it is not. The recorder
- * stands in front of nothing that it needs.
- */
-static void choose_sanitizer(struct run *run)
-{
-	const char *before = getenv("ASAN_OPTIONS");
-	char path[PATH_MAX];
-
-	if (run->program && vc_program_find(run->program[0], path) &&
-	    vc_program_needs(path, "libasan.so"))
-		snprintf(run->sanitizer, sizeof(run->sanitizer), "verify_asan_link_order=0%s%s",
-			 before && *before ? ":" : "", before ? before : "");
-}
-
 /* The values of LD_PRELOAD and LD_AUDIT; `folder` is for links. */
 static int choose_libraries(struct run *run, const char *folder)
 {
@@ -145,7 +130,9 @@ static int choose_libraries(struct run *run, const char *folder)
 			fprintf(stderr, "vramcore: libvramcore-audit.so is not beside %s\n",
 				run->library);
 	}
-	choose_sanitizer(run);
+	if (run->program &&
+	    !vc_library_sanitizer(run->program[0], run->sanitizer, sizeof(run->sanitizer)))
+		run->sanitizer[0] = 0;
 	return result;
 }
 
