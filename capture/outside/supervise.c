@@ -348,6 +348,9 @@ static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 	}
 	if (!is_dead)
 		return false;
+	/* how the program itself ended is known once it has been waited for */
+	if (!one->replaced && one->pid == (uint64_t)supervisor->program && !supervisor->program_ended)
+		return false;
 	if (!one->seen_dead) {
 		last_snapshot(supervisor, index);
 		return true;
