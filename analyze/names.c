@@ -105,8 +105,11 @@ static struct module *find_module(struct vc_names *names, const char *path,
 	module = vc_arena_allocate(&names->arena, 1, sizeof(*module));
 	if (!module)
 		return NULL;
-	module->path = path;
-	module->build_id = build_id;
+	/* copies: whoever adds strings to the tables moves those that are there */
+	module->path = vc_arena_string(&names->arena, path);
+	module->build_id = vc_arena_string(&names->arena, build_id);
+	if (!module->path || !module->build_id)
+		return NULL;
 	module->number = names->module_count++;
 	module->next = names->modules;
 	names->modules = module;
@@ -142,8 +145,12 @@ static int add_packed(struct vc_names *names, const struct file *file)
 			return VC_E_NO_MEMORY;
 		packed->tables = tables;
 		packed->module = module;
-		packed->lacks = vc_string(tables, VC_COL_symbol_modules_lacks, row);
-		packed->detail = vc_string(tables, VC_COL_symbol_modules_detail, row);
+		packed->lacks = vc_arena_string(
+			&names->arena, vc_string(tables, VC_COL_symbol_modules_lacks, row));
+		packed->detail = vc_arena_string(
+			&names->arena, vc_string(tables, VC_COL_symbol_modules_detail, row));
+		if (!packed->lacks || !packed->detail)
+			return VC_E_NO_MEMORY;
 		*last = packed;
 	}
 	return 0;
