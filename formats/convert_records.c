@@ -421,27 +421,15 @@ static int sort_freed(struct vc_conversion *conversion)
 
 /* ---- references ---- */
 
-static int translate_strings(struct vc_conversion *conversion, enum vc_column_index column)
+/* Ids of the recording in a column become rows of the table they refer to. */
+static int translate(struct vc_conversion *conversion, enum vc_column_index column,
+		     int (*one)(struct vc_conversion *conversion, uint64_t id, uint64_t *ret))
 {
 	uint64_t *value = conversion->tables.column[column];
 	uint64_t rows = conversion->tables.rows[vc_column_info[column].table];
 
 	for (uint64_t i = 0; i < rows; i++) {
-		int error = vc_convert_string(conversion, value[i], &value[i]);
-
-		if (error)
-			return error;
-	}
-	return 0;
-}
-
-static int translate_stacks(struct vc_conversion *conversion, enum vc_column_index column)
-{
-	uint64_t *value = conversion->tables.column[column];
-	uint64_t rows = conversion->tables.rows[vc_column_info[column].table];
-
-	for (uint64_t i = 0; i < rows; i++) {
-		int error = vc_convert_stack(conversion, value[i], &value[i]);
+		int error = one(conversion, value[i], &value[i]);
 
 		if (error)
 			return error;
@@ -584,9 +572,9 @@ int vc_convert_finish_records(struct vc_conversion *conversion)
 	if (!error)
 		error = sort_freed(conversion);
 	for (size_t i = 0; !error && i < sizeof(strings) / sizeof(*strings); i++)
-		error = translate_strings(conversion, strings[i]);
+		error = translate(conversion, strings[i], vc_convert_string);
 	for (size_t i = 0; !error && i < sizeof(stacks) / sizeof(*stacks); i++)
-		error = translate_stacks(conversion, stacks[i]);
+		error = translate(conversion, stacks[i], vc_convert_stack);
 	if (!error)
 		error = fill_parents(conversion);
 	if (!error)
