@@ -149,3 +149,59 @@ int vc_at_apply(const struct vc_command *command, struct vc_model *model,
 	vc_replay_deinit(&replay);
 	return error;
 }
+
+/** The number of the out-of-memory error at a row of trace, as --at counts them; 0 none. */
+static uint64_t number_of_error(const struct vc_replay *replay, uint64_t row)
+{
+	uint64_t number = 0;
+
+	for (uint64_t i = 0; i < replay->mark_count; i++) {
+		if (replay->marks[i].kind != VC_MARK_OOM)
+			continue;
+		number++;
+		if (replay->marks[i].row == row)
+			return number;
+	}
+	return 0;
+}
+
+static int turn_to_error(struct vc_model *model, const struct vc_replay *replay, uint64_t number)
+{
+	struct vc_replay_when when = {.kind = VC_WHEN_OOM, .number = number};
+	uint64_t *moments = calloc(replay->list_count + UINT64_C(1), sizeof(*moments)), count;
+	enum vc_replay_missing missing;
+	struct vc_text text = {0};
+	int error = moments ? vc_replay_find(&model->tables, replay, &when, UINT64_MAX, moments,
+					     &missing, &count) : VC_E_NO_MEMORY;
+
+	vc_text_add(&text, "at oom:%llu", (unsigned long long)number);
+	if (!error)
+		error = vc_replay_apply(&model->tables, replay, moments, vc_text_get(&text));
+	if (!error)
+		error = vc_at_evidence(&model->tables, replay);
+	vc_text_deinit(&text);
+	free(moments);
+	return error;
+}
+
+int vc_at_failure(struct vc_model *model, uint64_t failure, uint64_t *ret,
+		  struct vc_problem *problem)
+{
+	/* of an imported file, numbers of failures are rows of trace plus 1 */
+	uint64_t event = vc_value(&model->tables, VC_COL_failures_number, failure), number = 0;
+	struct vc_replay replay = {0};
+	int error = 0;
+
+	if (vc_is_import(&model->tables) && model->tables.rows[VC_TABLE_trace] && event)
+		error = vc_replay_make(&model->tables, &replay);
+	if (!error)
+		number = number_of_error(&replay, event - 1);
+	if (!error && number)
+		error = turn_to_error(model, &replay, number);
+	vc_replay_deinit(&replay);
+	if (error)
+		return vc_problem_set(problem, error, model->path, NULL, "%s",
+				      vc_error_text(error));
+	*ret = number;
+	return 0;
+}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vramcore oom: the allocation that failed, and what was live then. */
+#include "analyze/at.h"
 #include "analyze/report.h"
 #include "analyze/verb_oom_message.h"
 #include "analyze/views/oom.h"
@@ -10,6 +11,7 @@ struct report {
 	const struct vc_tables *tables;
 	const struct vc_chain *chain;
 	uint64_t row, most;
+	uint64_t back;      /* the file was turned back to the failure: its number; 0 it was not */
 	struct vc_oom oom;
 	struct vc_path_prefix prefix;
 };
@@ -28,6 +30,8 @@ static void emit_heading(struct report *report)
 	vc_text_bytes(&text, value(report, VC_COL_failures_requested), report->emit->exact);
 	if (value(report, VC_COL_failures_outcome) == VC_FAILURE_RETRIED)
 		vc_text_add(&text, " at first: the next try succeeded");
+	if (report->oom.fragmented)
+		vc_text_add(&text, ": the memory is fragmented");
 	vc_emit_heading(report->emit, "%s", vc_text_get(&text));
 	vc_text_deinit(&text);
 }
@@ -80,13 +84,24 @@ static void emit_free(struct report *report)
 	} else {
 		vc_text_add(&text, "how much was free was not asked; ");
 	}
-	if (vc_is_import(report->tables)) { /* the snapshot was taken later */
-		vc_text_add(&text, "what was live then is not told here");
+	if (report->back) { /* the sizes in a trace are those that were asked for */
+		vc_text_bytes(&text, report->oom.live, exact);
+		vc_text_add(&text, " was live in PyTorch's segments of ");
+		vc_text_bytes(&text, report->oom.reserved, exact);
+	} else if (vc_is_import(report->tables)) { /* the snapshot was taken later */
+		vc_text_add(&text, "what was live then is not known: the trace does not reach it");
 	} else {
 		vc_text_bytes(&text, report->oom.live, exact);
 		vc_text_add(&text, " was allocated by this process");
 	}
-	if (report->oom.cached) {
+	if (report->back && report->oom.cached) {
+		vc_emit_line(report->emit, "%s", vc_text_get(&text));
+		vc_text_clear(&text);
+		vc_text_add(&text, "  ");
+		vc_text_bytes(&text, report->oom.cached, exact);
+		vc_text_add(&text, " was free inside them, the largest hole ");
+		vc_text_bytes(&text, report->oom.hole, exact);
+	} else if (report->oom.cached) {
 		vc_text_add(&text, ", of which ");
 		vc_text_bytes(&text, report->oom.cached, exact);
 		vc_text_add(&text, " was cached and free");
@@ -125,6 +140,12 @@ static void emit_failure_json(struct report *report)
 	vc_emit_number(emit, "retried", report->oom.retried);
 	vc_emit_number(emit, "cached_bytes", report->oom.cached);
 	vc_emit_number(emit, "unlisted_bytes", report->oom.unlisted);
+	vc_emit_bool(emit, "replayed", report->back != 0);
+	if (!report->back)
+		return;
+	vc_emit_number(emit, "reserved_bytes", report->oom.reserved);
+	vc_emit_number(emit, "largest_hole", report->oom.hole);
+	vc_emit_bool(emit, "fragmented", report->oom.fragmented);
 }
 
 enum { COLUMN_BYTES, COLUMN_COUNT, COLUMN_KIND, COLUMN_SITE, COLUMNS };
@@ -182,6 +203,31 @@ static void emit_counts(struct report *report)
 	vc_text_deinit(&text);
 }
 
+/** Asks for the stacks of what was live, where the file keeps them with the failure. */
+static int want_sites(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+	int error = 0;
+
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failure_sites] && !error; i++) {
+		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
+
+		error = vc_session_want(report->session,
+					vc_value(tables, VC_COL_sites_stack, site),
+					vc_value(tables, VC_COL_sites_kind, site));
+	}
+	return error;
+}
+
+static int make_view(struct report *report)
+{
+	struct vc_session *session = report->session;
+
+	return (report->back ? vc_oom_make_back : vc_oom_make)(
+		report->tables, &session->accounts[0], session->names, report->row,
+		&session->arena, &report->oom);
+}
+
 static int make_report(struct report *report, struct vc_problem *problem)
 {
 	struct vc_session *session = report->session;
@@ -194,22 +240,20 @@ static int make_report(struct report *report, struct vc_problem *problem)
 		return vc_problem_set(problem, error, session->models[0].path,
 				      "`vramcore info` and `vramcore top` show what it holds",
 				      "no failed allocation is in this file");
+	error = vc_at_failure(&session->models[0], report->row, &report->back, problem);
+	if (error)
+		return error;
 	stack = vc_stack_reference(report->tables, value(report, VC_COL_failures_stack),
 				   value(report, VC_COL_failures_python));
 	error = vc_session_count(session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
 	if (!error) /* what failed would have been device memory */
 		error = vc_session_want(session, stack, VC_KIND_LINEAR);
-	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failure_sites] && !error; i++) {
-		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
-
-		error = vc_session_want(session, vc_value(tables, VC_COL_sites_stack, site),
-					vc_value(tables, VC_COL_sites_kind, site));
-	}
+	if (!error)
+		error = want_sites(report);
 	if (!error)
 		error = vc_session_names(session, problem);
 	if (!error)
-		error = vc_oom_make(tables, &session->accounts[0], session->names, report->row,
-				    &session->arena, &report->oom);
+		error = make_view(report);
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	report->chain = vc_names_chain(session->names, 0, stack);
@@ -233,6 +277,7 @@ int vc_verb_oom(const struct vc_command *command, struct vc_emit *emit, struct v
 		return vc_oom_message_report(command->operands[0], report.most, emit, problem);
 	vc_wanted_small(&wanted);
 	vc_session_wants_account(&wanted);
+	vc_at_wants(&wanted);
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
 	if (status)
 		return status;

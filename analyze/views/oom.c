@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "analyze/model.h"
+#include "analyze/views/map.h"
+#include "analyze/views/sites.h"
 
 /** Failed for want of memory; the others are errors of earlier work on the device. */
 static bool of_memory(const struct vc_tables *tables, uint64_t row)
@@ -98,13 +100,21 @@ static uint64_t list_rows(const struct vc_tables *tables, const struct vc_names 
 	return count;
 }
 
+static struct vc_oom start(const struct vc_tables *tables, uint64_t failure)
+{
+	struct vc_oom oom = {.failure = failure, .total_failures = vc_oom_count(tables),
+			     .live = vc_value(tables, VC_COL_failures_live, failure)};
+
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failures]; i++)
+		oom.retried += vc_value(tables, VC_COL_failures_outcome, i) == VC_FAILURE_RETRIED;
+	return oom;
+}
+
 int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account,
 		const struct vc_names *names, uint64_t failure, struct vc_arena *arena,
 		struct vc_oom *ret)
 {
-	struct vc_oom oom = {.failure = failure,
-			     .total_failures = vc_oom_count(tables),
-			     .live = vc_value(tables, VC_COL_failures_live, failure)};
+	struct vc_oom oom = start(tables, failure);
 	bool *segment = segment_stacks(tables, account, arena);
 	uint64_t count, segments = 0, blocks = 0;
 
@@ -112,8 +122,6 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account
 				     sizeof(*oom.rows));
 	if (!oom.rows || !segment)
 		return VC_E_NO_MEMORY;
-	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failures]; i++)
-		oom.retried += vc_value(tables, VC_COL_failures_outcome, i) == VC_FAILURE_RETRIED;
 	count = list_rows(tables, names, segment, &oom, &segments);
 	qsort(oom.rows, count, sizeof(*oom.rows), by_key);
 	for (uint64_t i = 0; i < count; i++) {
@@ -133,4 +141,57 @@ int vc_oom_make(const struct vc_tables *tables, const struct vc_account *account
 	oom.unlisted = oom.live > oom.bytes + oom.cached ? oom.live - oom.bytes - oom.cached : 0;
 	*ret = oom;
 	return 0;
+}
+
+/** Holes in the segments of the device, and whether they are why it failed. */
+static int find_holes(const struct vc_tables *tables, const struct vc_account *account,
+		      uint32_t device_plus_one, struct vc_arena *arena, struct vc_oom *oom)
+{
+	uint64_t requested = vc_value(tables, VC_COL_failures_requested, oom->failure);
+	struct vc_map map;
+	int error = vc_map_make(tables, account, arena, &map);
+
+	for (uint32_t i = 0; !error && i < map.device_count; i++) {
+		const struct vc_map_device *device = &map.devices[i];
+
+		if (device->device_plus_one != device_plus_one)
+			continue;
+		oom->hole = device->largest_hole;
+		oom->fragmented = device->free >= requested && device->largest_hole < requested;
+	}
+	return error;
+}
+
+int vc_oom_make_back(const struct vc_tables *tables, const struct vc_account *account,
+		     const struct vc_names *names, uint64_t failure, struct vc_arena *arena,
+		     struct vc_oom *ret)
+{
+	uint64_t number = vc_value(tables, VC_COL_failures_device, failure);
+	struct vc_sites_options options = {
+		.by = VC_BY_SITE, .device_plus_one = number < UINT32_MAX ? (uint32_t)number + 1 : 0};
+	struct vc_oom oom = start(tables, failure);
+	const struct vc_account_device *device =
+		vc_account_find_device(account, options.device_plus_one);
+	struct vc_sites sites;
+	int error = vc_sites_make(tables, account, names, 0, &options, arena, &sites);
+
+	if (error)
+		return error;
+	oom.rows = vc_arena_allocate(arena, sites.count, sizeof(*oom.rows));
+	if (!oom.rows)
+		return VC_E_NO_MEMORY;
+	for (uint64_t i = 0; i < sites.count; i++)
+		if (sites.rows[i].count)
+			oom.rows[oom.count++] = (struct vc_oom_row){
+				.key = sites.rows[i].key, .chain = sites.rows[i].chain,
+				.kind = VC_KIND_BLOCK, .bytes = sites.rows[i].bytes,
+				.count = sites.rows[i].count};
+	oom.bytes = sites.bytes;
+	oom.live = device ? device->live_bytes : 0;
+	oom.cached = device ? device->cached_bytes : 0;
+	oom.reserved = device ? device->reserved_bytes : 0;
+	error = find_holes(tables, account, options.device_plus_one, arena, &oom);
+	if (!error)
+		*ret = oom;
+	return error;
 }

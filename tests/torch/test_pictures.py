@@ -114,6 +114,7 @@ class Golden(Case):
         "map-address": ("C", "map", "job.pickle", hex(BASE + 130 * MIB), "-n", "3", "--width", "60"),
         "map-peak": ("C", "map", "job.pickle", "--at", "peak", "--device", "0"),
         "top-oom": ("C", "top", "job.pickle", "--at", "oom"),
+        "oom": ("C", "oom", "job.pickle"),
     }
 
     def test_golden(self):
@@ -190,6 +191,28 @@ class Numbers(Case):
         self.assertNotIn("torch", info)
         growth = self.report("diff", "job.pickle", "job.pickle", "--at", "peak")["devices"][0]
         self.assertEqual((growth["growth"], growth["live_bytes"]), (0, [41 * MIB] * 2))
+
+    def test_oom(self):
+        """What was live at the last error, from the trace; the same as top --at shows."""
+        found = self.report("oom", "job.pickle")
+        self.assertEqual((found["replayed"], found["failure"]["live"], found["reserved_bytes"]),
+                         (True, 39 * MIB, 112 * MIB))
+        # forward and attention fill 12 of 16; 24 of 32; 3 of 64
+        self.assertEqual((found["cached_bytes"], found["largest_hole"]), (73 * MIB, 61 * MIB))
+        self.assertFalse(found["fragmented"])  # 73 of 100 MiB
+        top = self.report("top", "job.pickle", "--at", "oom", "--device", "0")["devices"][0]["rows"]
+        self.assertEqual([(r["bytes"], r["count"], r["stack"]) for r in found["rows"]],
+                         [(r["bytes"], r["count"], r["stack"]) for r in top if r["count"]])
+        value = job()
+        for event in value["device_traces"][0]:
+            event["size"] = 65 * MIB if event["action"] == "oom" else event["size"]
+        value["device_traces"][0].append(dict(value["device_traces"][0][-1], action="oom", size=70 * MIB))
+        self.write(value)
+        found = self.report("oom", "job.pickle")
+        self.assertEqual((found["failures"], found["failure"]["requested"]), (2, 70 * MIB))
+        self.assertEqual((found["failure"]["live"], found["cached_bytes"], found["fragmented"]),
+                         (21 * MIB, 75 * MIB, True))
+        self.assertIn("the memory is fragmented", self.run_verb("oom", "job.pickle")[1])
 
     def test_no_such_moment(self):
         for at, status, words in (("oom:2", 2, "has 1 of them"), ("mark:cold", 2, "of them"), ("event:0", 2, "several"),
