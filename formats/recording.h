@@ -321,7 +321,9 @@ struct vc_root {
 	uint64_t ended;           /* 0, or 1 + exit status once exit handlers ran */
 	uint64_t copied_moment;   /* 0, or 1 + row of moments this file is a copy for: its S is the file's */
 	uint64_t counter[VC_COUNTERS_MAX];
-	uint64_t reserved[31];
+	uint64_t last_step_time;  /* nanoseconds since start_monotonic, of the last step; 0: none */
+	uint64_t longest_step;    /* longest time between two steps, in nanoseconds; 0: fewer than two */
+	uint64_t reserved[29];
 	struct vc_device device[VC_DEVICES_MAX];
 	struct vc_chunk chunk[];  /* VC_ROOT_CHUNKS entries fill the rest of the root */
 };

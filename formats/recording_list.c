@@ -31,7 +31,7 @@ static void summarize(struct vc_recording *recording, struct vc_recording_summar
 {
 	const struct vc_root *root = recording->root;
 	const struct vc_root_fixed *fixed = &root->fixed;
-	uint64_t event = value(root->last_event_time);
+	uint64_t event = value(root->last_event_time), step = value(root->last_step_time);
 
 	ret->pid = fixed->pid;
 	ret->parent_pid = fixed->parent_pid;
@@ -41,6 +41,8 @@ static void summarize(struct vc_recording *recording, struct vc_recording_summar
 	memcpy(ret->boot_id, fixed->boot_id, sizeof(ret->boot_id));
 	ret->start_time = fixed->start_realtime;
 	ret->last_event_time = event ? fixed->start_realtime + event : 0;
+	ret->last_step_time = step ? fixed->start_realtime + step : 0;
+	ret->longest_step = value(root->longest_step);
 	ret->rank_plus_one = fixed->rank_plus_one;
 	ret->world_size = fixed->world_size;
 	ret->step_plus_one = value(root->step);

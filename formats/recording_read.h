@@ -137,6 +137,8 @@ struct vc_recording_summary {
 	uint8_t boot_id[16];
 	uint64_t start_time;       /* CLOCK_REALTIME, nanoseconds */
 	uint64_t last_event_time;  /* CLOCK_REALTIME of the last step or trigger; 0: none */
+	uint64_t last_step_time;   /* CLOCK_REALTIME; 0: none */
+	uint64_t longest_step;     /* nanoseconds between two steps; 0: fewer than two */
 	uint64_t rank_plus_one, world_size;
 	uint64_t step_plus_one;    /* 0: no steps reported */
 	uint64_t clock;

@@ -81,6 +81,5 @@ void vc_phase_step(uint64_t step)
 	struct vc_root *root = vc_store_root();
 
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELEASE);
-	__atomic_store_n(&root->last_event_time, vc_word(vc_store_time()), __ATOMIC_RELAXED);
 	vc_event_step(step);
 }

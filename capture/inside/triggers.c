@@ -136,6 +136,19 @@ static bool step_chosen(uint64_t step, const char **ret)
 	return false;
 }
 
+/* When, and the longest time from one to the next: what a reader needs to call a program hung. */
+static void time_step(struct vc_root *root)
+{
+	uint64_t now = vc_store_time();
+	uint64_t last = vc_word_value(__atomic_load_n(&root->last_step_time, __ATOMIC_RELAXED));
+	uint64_t longest = vc_word_value(__atomic_load_n(&root->longest_step, __ATOMIC_RELAXED));
+
+	if (last && now > last && now - last > longest)
+		__atomic_store_n(&root->longest_step, vc_word(now - last), __ATOMIC_RELAXED);
+	__atomic_store_n(&root->last_step_time, vc_word(now), __ATOMIC_RELAXED);
+	__atomic_store_n(&root->last_event_time, vc_word(now), __ATOMIC_RELAXED);
+}
+
 void vc_event_step(uint64_t step)
 {
 	struct vc_root *root = vc_store_root();
@@ -144,7 +157,7 @@ void vc_event_step(uint64_t step)
 	if (!root)
 		return;
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
-	__atomic_store_n(&root->last_event_time, vc_word(vc_store_time()), __ATOMIC_RELAXED);
+	time_step(root);
 	if (triggers.selected && step_chosen(step, &trigger))
 		vc_trigger(trigger, "after-step", 0);
 }

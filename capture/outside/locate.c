@@ -193,6 +193,23 @@ static void look_into_threads(struct wanted *wanted)
 		closedir(threads);
 }
 
+/* A process in a container has a /dev/shm of its own, which is to be seen under its root. */
+static void look_into_root(struct wanted *wanted)
+{
+	const struct search search = {.visit = keep_newest, .self = wanted};
+	const char *chosen = getenv("VRAMCORE_DIR");
+	char folder[PATH_MAX];
+
+	if (only)
+		return;
+	snprintf(folder, sizeof(folder), "/proc/%" PRIu64 "/root/dev/shm", wanted->pid);
+	look_into(&search, folder, 0);
+	if (chosen && *chosen && strcmp(chosen, "/dev/shm") != 0 &&
+	    snprintf(folder, sizeof(folder), "/proc/%" PRIu64 "/root%s", wanted->pid, chosen) <
+		    (int)sizeof(folder))
+		look_into(&search, folder, 0);
+}
+
 int vc_locate_process(uint64_t pid, char *ret_path, struct vc_recording_summary *ret_summary)
 {
 	struct wanted wanted = {
@@ -200,5 +217,7 @@ int vc_locate_process(uint64_t pid, char *ret_path, struct vc_recording_summary 
 
 	vc_locate_all(keep_newest, &wanted);
 	look_into_threads(&wanted);
+	if (wanted.descriptor < 0)
+		look_into_root(&wanted);
 	return wanted.descriptor;
 }

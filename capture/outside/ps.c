@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "capture/outside/hung.h"
 #include "capture/outside/json.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/outside.h"
@@ -58,18 +59,14 @@ static void program_of(const struct vc_located *found, char *text, size_t size)
 /* "41 min ago"; "-" where nothing was reported. */
 static void age_text(uint64_t since, uint64_t now, char *text, size_t size)
 {
-	uint64_t seconds = now > since ? (now - since) / SECOND : 0;
+	char duration[24];
 
-	if (!since)
+	if (!since) {
 		snprintf(text, size, "-");
-	else if (seconds < 120)
-		snprintf(text, size, "%" PRIu64 " s ago", seconds);
-	else if (seconds < 7200)
-		snprintf(text, size, "%" PRIu64 " min ago", seconds / 60);
-	else if (seconds < 172800)
-		snprintf(text, size, "%" PRIu64 " h ago", seconds / 3600);
-	else
-		snprintf(text, size, "%" PRIu64 " d ago", seconds / 86400);
+		return;
+	}
+	vc_duration_text(now > since ? now - since : 0, duration, sizeof(duration));
+	snprintf(text, size, "%s ago", duration);
 }
 
 /* The device with most of its memory in use by this process; -1 none. */
@@ -86,7 +83,7 @@ static int main_device(const struct vc_recording_summary *summary)
 static void print_line(const struct ps *ps, const struct vc_located *found, const char *program)
 {
 	const struct vc_recording_summary *summary = found->summary;
-	char age[32], rank[24] = "-", step[24] = "-", device[24] = "-", live[24] = "0";
+	char age[32], rank[24] = "-", step[24] = "-", device[24] = "-", live[24] = "0", reason[128];
 	int number = main_device(summary);
 
 	if (!ps->shown)
@@ -103,11 +100,14 @@ static void print_line(const struct ps *ps, const struct vc_located *found, cons
 	}
 	printf("%8" PRIu64 " %5s  %-8s %-28.28s %-7s %11s  %-11s %10s  %s\n", summary->pid, rank,
 	       found->state, program, device, live, age, step, found->path);
+	if (vc_hung(summary, found->state, ps->now, reason, sizeof(reason)))
+		printf("%8s %5s  hung? %s (vramcore hang %" PRIu64 ")\n", "", "", reason, summary->pid);
 }
 
 static void print_json(const struct ps *ps, const struct vc_located *found, const char *program)
 {
 	const struct vc_recording_summary *summary = found->summary;
+	char reason[128];
 	bool first = true;
 
 	printf("%s\n  {\"pid\": %" PRIu64 ", \"state\": \"%s\", \"program\": ", ps->shown ? "," : "",
@@ -119,6 +119,13 @@ static void print_json(const struct ps *ps, const struct vc_located *found, cons
 		printf(", \"rank\": %" PRIu64, summary->rank_plus_one - 1);
 	if (summary->step_plus_one)
 		printf(", \"step\": %" PRIu64, summary->step_plus_one - 1);
+	if (summary->longest_step)
+		printf(", \"last_step_time\": %" PRIu64 ", \"longest_step\": %" PRIu64,
+		       summary->last_step_time, summary->longest_step);
+	if (vc_hung(summary, found->state, ps->now, reason, sizeof(reason))) {
+		printf(", \"hung\": ");
+		vc_json_text(reason);
+	}
 	printf(", \"last_event_time\": %" PRIu64 ", \"devices\": [", summary->last_event_time);
 	for (unsigned int i = 0; i < VC_DEVICES_MAX; i++)
 		if (summary->live[i]) {

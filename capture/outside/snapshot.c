@@ -16,16 +16,18 @@
 #include "capture/outside/make_snapshot.h"
 #include "capture/outside/outside.h"
 #include "capture/outside/process.h"
+#include "capture/outside/unrecorded.h"
 
 struct snapshot {
 	const char *of;         /* a process id or a file */
 	const char *out;
 	uint64_t moment_plus_one;
-	bool json;
+	bool all, json;
 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
+	{"all", 'a', NULL, 0, "of every recorded process of this user that runs on this machine", 0},
 	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.snapshot/1)", 0},
 	{0},
@@ -45,6 +47,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		if (*end || end == argument)
 			argp_error(state, "--moment takes a number");
 		return 0;
+	case 'a':
+		snapshot->all = true;
+		return 0;
 	case 'j':
 		snapshot->json = true;
 		return 0;
@@ -54,8 +59,11 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		snapshot->of = argument;
 		return 0;
 	case ARGP_KEY_END:
-		if (!snapshot->of)
-			argp_error(state, "no process and no recording given");
+		if (!snapshot->of == !snapshot->all)
+			argp_error(state, snapshot->all ? "--all goes without a process"
+							: "no process and no recording given");
+		if (snapshot->all && (snapshot->out || snapshot->moment_plus_one))
+			argp_error(state, "--all goes without --output and --moment");
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -74,6 +82,7 @@ static int not_recorded(uint64_t pid)
 	vc_process_command(pid, command, sizeof(command));
 	fprintf(stderr, "vramcore: %" PRIu64 " (%s) is not recorded: it was not started under vramcore "
 			"run, or has not used the device yet\n", pid, command);
+	vc_unrecorded(pid, stderr);
 	return 2;
 }
 
@@ -107,42 +116,105 @@ static void print_fault(const char *path, const struct vc_fault *fault)
 	fputc('\n', stderr);
 }
 
-int vc_outside_snapshot(int argc, char **argv)
+/* One recording to one file; gives the exit status. The descriptor stays the caller's. */
+static int take(const struct snapshot *snapshot, int descriptor, const char *recording)
 {
-	static const struct argp description = {
-		.options = options,
-		.parser = parse,
-		.args_doc = "PID|FILE.vrec",
-		.doc = "Writes a snapshot of a recorded process as it is now, running, stopped or dead, "
-		       "or of a recording it left. The process is neither stopped nor asked.",
+	struct vc_make_snapshot wanted = {
+		.folder = ".",
+		.descriptor = descriptor,
+		.path = snapshot->out,
+		.moment_plus_one = snapshot->moment_plus_one,
 	};
-	struct snapshot snapshot = {0};
-	struct vc_make_snapshot wanted = {.folder = "."};
 	struct vc_faults faults = {0};
 	struct vc_fault fault = {0};
-	char recording[PATH_MAX], path[PATH_MAX], name[] = "vramcore snapshot";
+	char path[PATH_MAX];
 	uint64_t bytes = 0;
 
-	argv[0] = name;
-	argp_err_exit_status = 64;
-	argp_parse(&description, argc, argv, 0, NULL, &snapshot);
-	wanted.descriptor = open_recording(&snapshot, recording);
-	if (wanted.descriptor < 0)
-		return 2;
-	wanted.path = snapshot.out;
-	wanted.moment_plus_one = snapshot.moment_plus_one;
 	if (vc_make_snapshot(&wanted, path, &bytes, &faults, &fault) != 0) {
 		print_fault(fault.error == VC_E_EXISTS ? path : recording, &fault);
 		return 2;
 	}
 	for (uint64_t i = 0; i < faults.count && i < VC_FAULTS_KEPT; i++)
 		print_fault(recording, &faults.kept[i]);
-	if (snapshot.json) {
+	if (snapshot->json) {
 		printf("{\"schema\": \"vramcore.snapshot/1\", \"path\": ");
 		vc_json_text(path);
 		printf(", \"bytes\": %" PRIu64 ", \"faults\": %" PRIu64 "}\n", bytes, faults.count);
 	} else {
 		printf("%s\n", strncmp(path, "./", 2) == 0 ? path + 2 : path);
 	}
+	fflush(stdout);
 	return faults.count ? 1 : 0;
+}
+
+struct every {
+	const struct snapshot *snapshot;
+	unsigned int taken, failed;
+	int status;
+};
+
+/* Of a program that exec'd, only what it is now: the older recording is of the same process. */
+static int take_running(void *self, const struct vc_located *found)
+{
+	struct every *every = self;
+	struct vc_recording_summary newest;
+	char path[PATH_MAX];
+	uint64_t pid = vc_process_here(found->summary->pid, found->summary->start_ticks,
+				       found->summary->pid_namespace);
+	int descriptor, status;
+
+	if (found->user != geteuid() ||
+	    (strcmp(found->state, "running") != 0 && strcmp(found->state, "stopped") != 0))
+		return 0;
+	descriptor = vc_locate_process(pid, path, &newest);
+	if (descriptor < 0)
+		return 0;
+	if (newest.start_time == found->summary->start_time) {
+		status = take(every->snapshot, descriptor, found->path);
+		every->taken += status < 2;
+		every->failed += status == 2;
+		if (status > every->status)
+			every->status = status;
+	}
+	close(descriptor);
+	return 0;
+}
+
+static int take_all(const struct snapshot *snapshot)
+{
+	struct every every = {.snapshot = snapshot};
+
+	vc_locate_all(take_running, &every);
+	if (!every.taken && !every.failed) {
+		fprintf(stderr, "vramcore: no process of yours is being recorded here "
+				"(vramcore ps lists leftovers)\n");
+		return 2;
+	}
+	return every.taken && every.status == 2 ? 1 : every.status;
+}
+
+int vc_outside_snapshot(int argc, char **argv)
+{
+	static const struct argp description = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "PID|FILE.vrec\n--all",
+		.doc = "Writes a snapshot of a recorded process as it is now, running, stopped or dead, "
+		       "or of a recording it left. The process is neither stopped nor asked.",
+	};
+	struct snapshot snapshot = {0};
+	char recording[PATH_MAX], name[] = "vramcore snapshot";
+	int descriptor, status;
+
+	argv[0] = name;
+	argp_err_exit_status = 64;
+	argp_parse(&description, argc, argv, 0, NULL, &snapshot);
+	if (snapshot.all)
+		return take_all(&snapshot);
+	descriptor = open_recording(&snapshot, recording);
+	if (descriptor < 0)
+		return 2;
+	status = take(&snapshot, descriptor, recording);
+	close(descriptor);
+	return status;
 }

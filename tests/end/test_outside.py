@@ -220,6 +220,65 @@ class Outside(unittest.TestCase):
                 del row[column]
         return tables
 
+    def test_snapshot_all(self):
+        _, err = self.vramcore("snapshot", "--all", status=2)
+        self.assertIn("no process of yours is being recorded here", err)
+        programs = [self.start()[0] for _ in range(2)]
+        os.kill(programs[1].pid, signal.SIGSTOP)
+        gone, _ = self.start()
+        gone.kill()
+        gone.wait()
+        out, _ = self.vramcore("snapshot", "--all")
+        pids = sorted(self.tables(name)["process"][0]["pid"] for name in out.split())
+        self.assertEqual(pids, sorted(program.pid for program in programs))
+        _, err = self.vramcore("snapshot", "--all", "1", status=64)
+        self.assertIn("--all goes without a process", err)
+
+    def test_longest_step(self):
+        program, _ = self.start()
+        os.kill(program.pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(program.pid, signal.SIGCONT)
+        deadline = time.time() + 30
+        longest = 0
+        while longest < 1.4e9 and time.time() < deadline:
+            time.sleep(0.05)
+            out, _ = self.vramcore("ps", "--json", "--dir", self.recordings)
+            longest = json.loads(out)["processes"][0].get("longest_step", 0)
+        self.assertGreater(longest, 1.4e9)
+        self.assertNotIn("hung", json.loads(out)["processes"][0])
+
+    def test_container(self):
+        """A process with a root and process numbers of its own is found by its number here."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to make a namespace")
+        root = "mount -t tmpfs none /dev/shm && exec %s run --quiet --dir /dev/shm -- %s --steps 1000000" % (
+            VRAMCORE, BIN / "train")
+        self.environment.pop("VRAMCORE_DIR")
+        outer = subprocess.Popen(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", root],
+                                 env=self.environment, cwd=self.folder)
+        self.addCleanup(outer.wait)
+        self.addCleanup(outer.kill)
+        deadline = time.time() + 30
+        while True:
+            found = [path.parent.name for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")
+                     if self.command(path)[:3] == [str(BIN / "train"), "--steps", "1000000"]]
+            if found and subprocess.run([VRAMCORE, "snapshot", found[0], "-o", "inner.vramcore"], cwd=self.folder,
+                                        env=self.environment, capture_output=True, check=False).returncode == 0:
+                break
+            self.assertLess(time.time(), deadline, "the process in the container was not found")
+            time.sleep(0.2)
+        process = self.tables("inner.vramcore")["process"][0]
+        self.assertNotEqual(process["pid"], int(found[0]))
+        self.assertGreater(len(self.tables("inner.vramcore")["allocations"]), 0)
+
+    @staticmethod
+    def command(path):
+        try:
+            return path.read_text().split("\0")
+        except OSError:
+            return []
+
     def test_settings_are_checked(self):
         good = {"at-step": ["0", "1000,50000"], "every": ["5steps", "90s", "10m", "2h"], "at-used": ["90%", "70GiB"],
                 "on-signal": ["USR2", "SIGUSR1", "10"], "when": ["after-step"], "budget": ["256MiB", "1048576"],
@@ -242,6 +301,8 @@ class Outside(unittest.TestCase):
         self.addCleanup(program.kill)
         _, err = self.vramcore("snapshot", str(program.pid), status=2)
         self.assertIn("is not recorded", err)
+        self.assertIn("no library of CUDA or of a framework is mapped", err)
+        self.assertRegex(err, r"threads: 0 running, 1 waiting, 0 in an uninterruptible wait, 0 stopped")
         _, err = self.vramcore("snapshot", status=64)
         self.assertIn("no process and no recording given", err)
         (self.folder / "text").write_text("not a recording\n" * 5000)
