@@ -238,7 +238,8 @@ struct vc_moment_row {
 	uint32_t moment;      /* string */
 	uint32_t phase;       /* string */
 	uint32_t thread;
-	uint64_t failure_plus_one; /* row of failures it shows: then number, freed_next, time are its */
+	uint32_t failure_plus_one; /* row of failures it shows: then number, freed_next, time are its */
+	uint32_t walk_plus_one;    /* N of the walk file that goes with it (walk.h); 0: none */
 	uint64_t device_free[8];   /* cuMemGetInfo of the first 8 devices, plus 1; 0: not asked */
 };
 

@@ -107,6 +107,7 @@ static int add_moment(void *self, enum vc_item state, uint64_t number, const voi
 		.time = list->recording->root->fixed.start_realtime + row->time,
 		.step = row->step,
 		.failure_plus_one = row->failure_plus_one,
+		.walk_plus_one = row->walk_plus_one,
 		.thread = row->thread,
 	};
 	return 0;

@@ -161,6 +161,7 @@ struct vc_recording_moment {
 	uint64_t time;             /* CLOCK_REALTIME, nanoseconds */
 	uint64_t step;
 	uint64_t failure_plus_one;
+	uint64_t walk_plus_one;    /* see vc_moment_row */
 	uint32_t thread;
 	char trigger[32], moment[32];
 };

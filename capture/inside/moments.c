@@ -47,24 +47,37 @@ static void moment_of_failure(struct vc_moment_row *image)
 	image->thread = failure->thread;
 }
 
+void vc_store_instant(struct vc_instant *ret)
+{
+	struct vc_root *root = vc_space_root();
+
+	/* The ring first: no death after S has a place before freed_next. */
+	ret->freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
+	ret->number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
+	ret->time = vc_store_time();
+}
+
 uint32_t vc_store_moment(const struct vc_moment *moment)
 {
 	struct vc_moment_row image = {
 		.step = moment->step,
 		.phase = moment->phase,
 		.thread = moment->thread,
-		.failure_plus_one = moment->failure_plus_one,
+		.failure_plus_one = (uint32_t)moment->failure_plus_one,
+		.walk_plus_one = moment->walk_plus_one,
 	};
-	struct vc_root *root;
+	struct vc_instant instant;
 	uint64_t row;
 
 	if (!vc_store_ready())
 		return UINT32_MAX;
-	root = vc_space_root();
-	/* The ring first: no death after S has a place before freed_next. */
-	image.freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
-	image.number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
-	image.time = vc_store_time();
+	if (moment->at)
+		instant = *moment->at;
+	else
+		vc_store_instant(&instant);
+	image.number = instant.number;
+	image.freed_next = instant.freed_next;
+	image.time = instant.time;
 	moment_of_failure(&image);
 	image.trigger = text_id(moment->trigger);
 	image.moment = text_id(moment->moment);

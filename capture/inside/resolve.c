@@ -100,7 +100,7 @@ void vc_dlsym_find(void)
 		__atomic_store_n((void **)&vc_dlsym_real, next, __ATOMIC_RELEASE);
 }
 
-static void *look_up(void *handle, const char *name)
+void *vc_look_up(void *handle, const char *name)
 {
 	void *address;
 
@@ -159,12 +159,12 @@ bool vc_resolve(bool load)
 	if (!handle)
 		return false;
 	for (size_t i = 0; i < VC_ROWS; i++) {
-		address = look_up(handle, vc_row_name[i]);
+		address = vc_look_up(handle, vc_row_name[i]);
 		if (address && address != row_wrapper[i])
 			__atomic_store_n(&vc_row_real[i], address, __ATOMIC_RELEASE);
 	}
 #define VC_DRIVER_CALL(symbol, parameters)                                                         \
-	*(void **)&vc_driver_calls[0].symbol = look_up(handle, #symbol);
+	*(void **)&vc_driver_calls[0].symbol = vc_look_up(handle, #symbol);
 #include "capture/driver_calls.def"
 #undef VC_DRIVER_CALL
 	/* Where one was looked for in vain the loader remembers it: nobody else shall be told. */
@@ -390,10 +390,10 @@ static void *hand_out(const char *name, void *function)
  */
 void *vc_dlsym_answer(void *handle, const char *name)
 {
-	void *function = look_up(handle, name);
+	void *function = vc_look_up(handle, name);
 
 	if (function && is_wrapper(function))
-		return vc_resolve(false) ? function : look_up(RTLD_NEXT, name);
+		return vc_resolve(false) ? function : vc_look_up(RTLD_NEXT, name);
 	if (!function || !vc_resolve(false))
 		return function;
 	return hand_out(name, function);
@@ -428,7 +428,7 @@ static int (*dlclose_real)(void *handle);
 
 static __attribute__((constructor)) void watch_dlclose(void)
 {
-	void *real = look_up(RTLD_NEXT, "dlclose");
+	void *real = vc_look_up(RTLD_NEXT, "dlclose");
 
 	if (real) {
 		__atomic_store_n((void **)&dlclose_real, real, __ATOMIC_RELEASE);

@@ -17,6 +17,8 @@
 extern void *(*vc_dlsym_real)(void *handle, const char *name);
 extern void *(*vc_dlvsym_real)(void *handle, const char *name, const char *version);
 void vc_dlsym_find(void);
+/** The recorder's own dlsym: what it gives is the real one, never a wrapper. */
+void *vc_look_up(void *handle, const char *name);
 /** Whether `name` is a row of hooks.def. */
 bool vc_dlsym_wanted(const char *name);
 void *vc_dlsym_answer(void *handle, const char *name);

@@ -174,15 +174,24 @@ uint64_t vc_store_device_live(uint32_t device);
 void vc_store_count(enum vc_counter counter);
 void vc_store_count_by(enum vc_counter counter, uint64_t by);
 
+/** An instant: what a moment that is kept later is the moment of. */
+struct vc_instant {
+	uint64_t number, freed_next, time;
+};
+/** Reads the counter. */
+void vc_store_instant(struct vc_instant *ret);
+
 struct vc_moment {
 	const char *trigger, *moment;
+	const struct vc_instant *at; /* NULL: now */
 	uint64_t step;
 	uint32_t phase, thread;
 	uint64_t failure_plus_one; /* the moment is that of this failure, with its step, phase, thread */
+	uint32_t walk_plus_one;    /* see vc_moment_row */
 	uint64_t device_free_plus_one[8];
 };
 /**
- * Takes a moment: reads the counter and keeps it. Gives its row; UINT32_MAX when there is no room
+ * Takes a moment: reads the counter, where `at` does not say it, and keeps it. Gives its row; UINT32_MAX when there is no room
  * (the caller counts it: a trigger that nothing is left of).
  */
 uint32_t vc_store_moment(const struct vc_moment *moment);
