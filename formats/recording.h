@@ -106,6 +106,8 @@ enum vc_recording_table {
 	VC_REC_FAILURES = 9,  /* struct vc_failure_row */
 	VC_REC_FAILURE_SITES = 10, /* struct vc_failure_site_row */
 	VC_REC_ENVIRONMENT = 11,   /* struct vc_environment_row */
+	VC_REC_CODES = 12,    /* struct vc_code_row */
+	VC_REC_EVALS = 13,    /* struct vc_eval_row */
 	VC_REC_TABLES
 };
 
@@ -139,7 +141,7 @@ struct vc_record {
 	uint64_t offset;      /* of a mapping into its handle */
 	uint64_t pool;        /* pool handle or framework's pool id */
 	uint32_t stack;       /* id in stacks */
-	uint32_t python;      /* reserved */
+	uint32_t python;      /* id in stacks, of frames of vc_python_frame(); 0: none */
 	uint32_t module;      /* string */
 	uint32_t phase;       /* string */
 	uint32_t site;        /* number in sites */
@@ -151,7 +153,7 @@ struct vc_record {
 	uint16_t device_plus_one; /* 0: none or unknown */
 	uint16_t reserved16;
 	uint32_t call_name;   /* string: symbol that made it */
-	uint64_t reserved64;
+	uint64_t module_object; /* address of the model's innermost running module, 0: none known */
 };
 #define VC_RECORD_CHECKED_WORDS ((sizeof(struct vc_record) - offsetof(struct vc_record, address)) / 8)
 
@@ -193,6 +195,17 @@ static inline uint64_t vc_frame(uint64_t module_plus_one, uint64_t offset)
 	return module_plus_one << 48 | (offset & 0xffffffffffffu);
 }
 
+/*
+ * A frame of Python: row of codes plus 1 in the top 32 bits (0: code that was not kept), the offset
+ * of its instruction in bytes below. An entry is the outermost frame of one call of the interpreter.
+ */
+#define VC_PYTHON_ENTRY 0x80000000u
+#define VC_PYTHON_OFFSET 0x7fffffffu
+static inline uint64_t vc_python_frame(uint64_t code_plus_one, uint32_t offset, int entry)
+{
+	return code_plus_one << 32 | (entry ? VC_PYTHON_ENTRY : 0) | (offset & VC_PYTHON_OFFSET);
+}
+
 /** A string: head, then bytes padded with NUL to a multiple of 8 (at least one NUL). */
 struct vc_string_head {
 	uint64_t check;       /* over length and the padded bytes, number = unit number; 0: not there */
@@ -205,6 +218,27 @@ struct vc_module_row {
 	uint32_t path;        /* string */
 	uint32_t build_id_bytes;
 	uint8_t build_id[32];
+};
+
+/** A code object of Python, kept when it was first seen on a stack. */
+struct vc_code_row {
+	uint64_t check;       /* over the words after it, number = row; 0: not there */
+	uint32_t name, qualified_name; /* strings; the second 0 before 3.11 */
+	uint32_t file;        /* string */
+	uint32_t first_line;
+	uint32_t line_table;  /* id in stacks, whose frames are its bytes; 0: none */
+	uint32_t line_table_bytes; /* as kept: what did not fit is cut */
+	uint16_t version;     /* 0x030b is 3.11: it says how the line table is written */
+	uint16_t reserved16;
+	uint32_t reserved32;
+};
+
+/** Code that runs Python: a native frame in it stands for the frames of Python up to an entry. */
+struct vc_eval_row {
+	uint64_t check;       /* over the words after it, number = row; 0: not there */
+	uint64_t low, high;   /* first address and one past the last, minus the module's bias */
+	uint32_t module;      /* row of modules plus 1 */
+	uint32_t reserved32;
 };
 
 /** Totals of one site. All but the checked head are words that change. */

@@ -117,6 +117,7 @@ static void image_fill(struct vc_record *image, const struct vc_birth *birth, ui
 		.flags = birth->flags,
 		.device_plus_one = birth->device_plus_one,
 		.call_name = birth->call_name,
+		.module_object = birth->module_object,
 	};
 }
 
@@ -299,7 +300,7 @@ static void overflow_fill(const struct vc_overflow *entry, uint32_t place, struc
 			.site = entry->site,
 			.device_plus_one = entry->device_plus_one,
 			.kind = entry->kind,
-			.reserved64 = place,
+			.module_object = place,
 		},
 	};
 }
@@ -557,7 +558,7 @@ void vc_store_free_commit(const struct vc_claim *claim, const struct vc_death *d
 	if (!vc_store_ready())
 		return;
 	if (claim->record == VC_NO_RECORD) {
-		vc_overflow_drop((uint32_t)claim->copy.reserved64);
+		vc_overflow_drop((uint32_t)claim->copy.module_object);
 	} else {
 		ring_write(claim, death);
 		vc_put_release(&record_at(claim->record)->state, 0);
@@ -576,7 +577,7 @@ void vc_store_free_undo(const struct vc_claim *claim)
 	if (!vc_store_ready())
 		return;
 	if (claim->record == VC_NO_RECORD) {
-		vc_overflow_undo((uint32_t)claim->copy.reserved64, claim->copy.address);
+		vc_overflow_undo((uint32_t)claim->copy.module_object, claim->copy.address);
 		return;
 	}
 	record = record_at(claim->record);

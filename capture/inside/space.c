@@ -670,6 +670,9 @@ static int file_make(const struct vc_store_options *options, int *ret_descriptor
 /* Whether a recording begins with chunk number `round` of a table. */
 static bool is_first(enum vc_recording_table table, unsigned round)
 {
+	/* A program without Python has none of these. */
+	if (table == VC_REC_CODES || table == VC_REC_EVALS)
+		return false;
 	if (round == 0)
 		return true;
 	/* What the first steps of a program fill, so that they need not grow it. */

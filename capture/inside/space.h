@@ -76,7 +76,9 @@ void vc_space_forget(void);
 	X(THREADS, sizeof(struct vc_thread_row), 8, 6)                                             \
 	X(FAILURES, sizeof(struct vc_failure_row), 5, 6)                                           \
 	X(FAILURE_SITES, sizeof(struct vc_failure_site_row), 7, 6)                                 \
-	X(ENVIRONMENT, sizeof(struct vc_environment_row), 8, 4)
+	X(ENVIRONMENT, sizeof(struct vc_environment_row), 8, 4)                                    \
+	X(CODES, sizeof(struct vc_code_row), 7, 6)                                                 \
+	X(EVALS, sizeof(struct vc_eval_row), 7, 0)
 
 struct vc_table_shape {
 	uint16_t item;

@@ -309,6 +309,8 @@ bool vc_store_grow(void)
 	early_counters_add();
 	for (size_t i = 0; i < sizeof(ahead); i++)
 		grew |= vc_space_grow_ahead(ahead[i]);
+	if (vc_space_used(VC_REC_CODES))
+		grew |= vc_space_grow_ahead(VC_REC_CODES);
 	/*
 	 * Before it goes round, so that no entry is lost. One that could not grow in time and does
 	 * so later may overwrite newer entries before older ones: each has its own number.

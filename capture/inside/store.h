@@ -66,7 +66,7 @@ const char *vc_store_path(void);
 /** What a hook knows of an allocation. Zero-fill; zero means unknown or none. */
 struct vc_birth {
 	uint64_t address, size, requested;
-	uint64_t parent, stream, context, step, offset, pool;
+	uint64_t parent, stream, context, step, offset, pool, module_object;
 	uint32_t stack, python, module, phase, thread, label, call_name;
 	uint16_t call;
 	uint16_t device_plus_one;
@@ -93,7 +93,7 @@ void vc_store_abandon(uint32_t record);
  * A record found and, by vc_store_claim, taken for freeing. An allocation that got no record
  * because the recording was full is found and claimed all the same, so that totals stay right: its
  * record is VC_NO_RECORD, its birth 0, and of its copy only address, size, kind, device and site
- * are known.
+ * are known (module_object is where the store finds it again).
  */
 struct vc_claim {
 	uint32_t record;
