@@ -141,3 +141,54 @@ void vc_debug_close(struct vc_debug *debug)
 	vc_file_close(&debug->alternate_file);
 	*debug = (struct vc_debug){.alternate_file.fd = -1};
 }
+
+void vc_sections_find(Dwarf *dwarf, bool split, struct vc_sections *ret)
+{
+	struct vc_sections sections = {0};
+	const struct {
+		const char *name;
+		struct vc_bytes *bytes;
+	} wanted[] = {
+		{"info", &sections.entries},	    {"abbrev", &sections.abbreviations},
+		{"line", &sections.lines},	    {"str", &sections.texts},
+		{"line_str", &sections.line_texts},
+	};
+	Elf *elf = dwarf_getelf(dwarf);
+	Elf_Scn *section = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return;
+	while ((section = elf_nextscn(elf, section))) {
+		GElf_Shdr header;
+		const char *name;
+		Elf_Data *data;
+		size_t length;
+
+		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		name = elf_strptr(elf, names, header.sh_name);
+		if (!name || (strncmp(name, ".debug_", 7) && strncmp(name, ".zdebug_", 8)))
+			continue;
+		name += name[1] == 'z' ? 8 : 7;
+		length = strlen(name);
+		if (length > 4 && !strcmp(name + length - 4, ".dwo")) {
+			length -= 4;
+			if (!split)
+				continue;
+		} else if (split) {
+			continue;
+		}
+		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+			if (strlen(wanted[i].name) != length ||
+			    strncmp(wanted[i].name, name, length) || wanted[i].bytes->at)
+				continue;
+			data = elf_getdata(section, NULL);
+			if (data && data->d_buf)
+				*wanted[i].bytes = (struct vc_bytes){
+					.at = data->d_buf,
+					.end = (const uint8_t *)data->d_buf + data->d_size};
+		}
+	}
+	*ret = sections;
+}

@@ -8,11 +8,26 @@
 #include "analyze/symbols_private.h"
 #include "formats/error.h"
 
+/* A function, and where it was called if it is inlined. */
+struct function {
+	uint64_t offset, names; /* entries: of it, and where its names are looked for */
+	uint64_t call_file, call_line;
+};
+
 /* Functions that cover one address: the concrete one first, the innermost inlined one last. */
 struct chain {
-	Dwarf_Die *functions;
+	struct function *functions;
 	unsigned count, capacity;
 	unsigned unit; /* number of the last unit whose ranges hold the address */
+};
+
+enum { NAMES = 8192 };
+
+/* Names that were looked up; the newest of those that share a place. */
+struct names {
+	Dwarf *dwarf;
+	uint64_t offset;
+	const char *function, *linkage;
 };
 
 /* Bytes that strings of debug information must end in. */
@@ -30,14 +45,18 @@ struct reader {
 
 	/* Of the unit at hand. */
 	size_t *selected; /* indexes of wanted addresses in the unit, rising */
+	uint64_t *addresses; /* what they are */
+	struct vc_place *places;
 	size_t selected_count;
-	Dwarf_Lines *lines;
-	size_t line_count;
-	Dwarf_Files *files;
+	struct vc_sections sections;	   /* of the file */
+	struct vc_lines lines, split_lines; /* of the unit, and files of its split part */
+	struct vc_lines *files;		   /* of the two: the one whose files entries speak of */
+	Dwarf *dwarf;			   /* that holds its entries */
+	struct vc_entries entries;
 	const char *directory; /* of compilation; NULL unknown */
-	Dwarf_Off cursor; /* furthest entry visited: only ever rises, so no damage makes a loop */
-	bool thorough;	  /* look into scopes that have no code of their own, too */
+	bool thorough;	       /* look into scopes that have no code of their own, too */
 
+	struct names *names;
 	struct region *regions;
 	size_t region_count;
 	int64_t work; /* what is left before the module is given up */
@@ -133,28 +152,36 @@ static void clean_path(char *path)
 	path[end] = '\0';
 }
 
-static const char *keep_path(struct reader *reader, const char *path)
+/* "DIRECTORY/name", or the name alone where it or nothing says where it is; to be freed. */
+static char *join(const char *directory, const char *name)
 {
-	const char *directory = reader->directory, *kept;
-	char *copy;
+	return !directory || !*directory || name[0] == '/' ? strdup(name) :
+							      vc_path_format("%s/%s", directory, name);
+}
 
-	if (!path || !*path || !strcmp(path, "???"))
+/* A file of a line table: below its directory, below that of the compilation. */
+static const char *file_path(struct reader *reader, struct vc_lines *lines, uint64_t index)
+{
+	struct vc_line_file *file = index < lines->file_count ? &lines->files[index] : NULL;
+	const char *directory = NULL, *first = lines->directory_count ? lines->directories[0] : NULL;
+	char *near, *whole;
+
+	if (!file || !file->name || !*file->name)
 		return NULL;
-	/* libdw joins some names with the directory and leaves others. */
-	if (!directory || path[0] == '/' ||
-	    (!strncmp(path, directory, strlen(directory)) && path[strlen(directory)] == '/'))
-		copy = strdup(path);
-	else
-		copy = vc_path_format("%s/%s", directory, path);
-	if (!copy) {
-		reader->no_memory = true;
-		return NULL;
+	if (file->path)
+		return file->path;
+	if (file->directory > 0 && file->directory < lines->directory_count)
+		directory = lines->directories[file->directory];
+	near = join(directory, file->name);
+	whole = near ? join(first ? first : reader->directory, near) : NULL;
+	if (whole) {
+		clean_path(whole);
+		file->path = vc_store_text(reader->job->store, whole);
 	}
-	clean_path(copy);
-	kept = vc_store_text(reader->job->store, copy);
-	free(copy);
-	reader->no_memory |= !kept;
-	return kept;
+	reader->no_memory |= !file->path;
+	free(near);
+	free(whole);
+	return file->path;
 }
 
 static const char *keep_text(struct reader *reader, const char *text)
@@ -174,12 +201,11 @@ static const char *name_attribute(const struct reader *reader, Dwarf_Die *die, u
 	return name && *name ? name : NULL;
 }
 
-/* A function's names, which stand in its declaration or abstract instance more often than in it. */
-static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_source_frame *frame)
+/* Names of a function, which often stand in its declaration or abstract instance alone. */
+static void read_names(struct reader *reader, Dwarf_Die die, struct names *names)
 {
 	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
 	const char *name = NULL, *linkage = NULL;
-	Dwarf_Die die = *function;
 	const char **memo = NULL;
 	char *demangled;
 
@@ -200,72 +226,54 @@ static void name_function(struct reader *reader, Dwarf_Die *function, struct vc_
 			break;
 		die = next;
 	}
-	frame->linkage_name = keep_text(reader, linkage);
-	if (frame->linkage_name) {
-		memo = vc_store_memo(reader->job->store, frame->linkage_name);
+	names->linkage = keep_text(reader, linkage);
+	if (names->linkage) {
+		memo = vc_store_memo(reader->job->store, names->linkage);
 		if (*memo) {
-			frame->function = *memo;
+			names->function = *memo;
 			return;
 		}
 	}
 	demangled = vc_demangle(linkage ? linkage : name);
-	frame->function = keep_text(reader, demangled ? demangled : name ? name : linkage);
+	names->function = keep_text(reader, demangled ? demangled : name ? name : linkage);
 	free(demangled);
-	if (demangled && frame->linkage_name)
-		*memo = frame->function;
+	if (demangled && names->linkage)
+		*memo = names->function;
 }
 
-/* The row that holds the address: the last at or before it, unless that ends a sequence. */
-static void find_line(struct reader *reader, uint64_t address, struct vc_source_frame *frame)
+static void name_function(struct reader *reader, uint64_t offset, struct vc_source_frame *frame)
 {
-	size_t low = 0, high = reader->line_count;
-	Dwarf_Line *line;
-	bool ends = true;
-	int number;
+	struct names *names = &reader->names[(offset ^ offset >> 13) % NAMES];
+	Dwarf_Die die;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		Dwarf_Addr at = UINT64_MAX;
-
-		dwarf_lineaddr(dwarf_onesrcline(reader->lines, middle), &at);
-		if (at <= address)
-			low = middle + 1;
-		else
-			high = middle;
+	if (names->dwarf != reader->dwarf || names->offset != offset) {
+		*names = (struct names){.dwarf = reader->dwarf, .offset = offset};
+		if (dwarf_offdie(reader->dwarf, offset, &die))
+			read_names(reader, die, names);
 	}
-	if (low == 0)
-		return;
-	line = dwarf_onesrcline(reader->lines, low - 1);
-	if (!line || dwarf_lineendsequence(line, &ends) || ends)
-		return;
-	frame->file = keep_path(reader, dwarf_linesrc(line, NULL, NULL));
-	if (!dwarf_lineno(line, &number) && number > 0)
-		frame->line = (uint32_t)number;
+	frame->function = names->function;
+	frame->linkage_name = names->linkage;
 }
 
-/* Where the call of an inlined function stands. */
-static void find_call(struct reader *reader, Dwarf_Die *inlined, struct vc_source_frame *frame)
+static uint32_t line_number(uint64_t number)
 {
-	Dwarf_Attribute attribute;
-	Dwarf_Word value;
-
-	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_file, &attribute), &value) &&
-	    reader->files)
-		frame->file = keep_path(reader, dwarf_filesrc(reader->files, value, NULL, NULL));
-	if (!dwarf_formudata(dwarf_attr(inlined, DW_AT_call_line, &attribute), &value) &&
-	    value <= INT32_MAX)
-		frame->line = (uint32_t)value;
+	return number <= INT32_MAX ? (uint32_t)number : 0;
 }
 
-/* Writes down what the unit at hand says about one address, if it says anything. */
-static void answer(struct reader *reader, size_t index)
+/* Writes down what the unit at hand says about one selected address, if it says anything. */
+static void answer(struct reader *reader, size_t selected)
 {
+	size_t index = reader->selected[selected];
+	const struct vc_place *place = &reader->places[selected];
 	struct vc_wanted *wanted = &reader->job->wanted[index];
 	struct chain *chain = &reader->chains[index];
 	size_t count = chain->count ? chain->count : 1;
 	struct vc_source_frame *frames, innermost = {0};
 
-	find_line(reader, address_of(reader, index), &innermost);
+	if (place->known) {
+		innermost.file = file_path(reader, &reader->lines, place->file);
+		innermost.line = line_number(place->line);
+	}
 	if (chain->count == 0 && (!innermost.file || wanted->answered))
 		return;
 	frames = vc_store_allocate(reader->job->store, count * sizeof(*frames));
@@ -276,12 +284,13 @@ static void answer(struct reader *reader, size_t index)
 	memset(frames, 0, count * sizeof(*frames));
 	frames[0] = innermost;
 	for (size_t i = 0; i < chain->count; i++) {
-		Dwarf_Die *function = &chain->functions[chain->count - 1 - i];
+		const struct function *function = &chain->functions[chain->count - 1 - i];
 
-		name_function(reader, function, &frames[i]);
+		name_function(reader, function->names, &frames[i]);
 		if (i + 1 < count) {
 			frames[i].inlined = true;
-			find_call(reader, function, &frames[i + 1]);
+			frames[i + 1].file = file_path(reader, reader->files, function->call_file);
+			frames[i + 1].line = line_number(function->call_line);
 		}
 	}
 	reader->answered += !wanted->answered;
@@ -301,7 +310,7 @@ static size_t first_selected(const struct reader *reader, uint64_t low)
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
 
-		if (address_of(reader, reader->selected[middle]) < low)
+		if (reader->addresses[middle] < low)
 			from = middle + 1;
 		else
 			to = middle;
@@ -309,15 +318,15 @@ static size_t first_selected(const struct reader *reader, uint64_t low)
 	return from;
 }
 
-static bool extend(struct reader *reader, size_t wanted, unsigned level, Dwarf_Off owner,
-		   Dwarf_Die *function)
+static bool extend(struct reader *reader, size_t wanted, unsigned level, uint64_t owner,
+		   const struct vc_entry *entry)
 {
 	struct chain *chain = &reader->chains[wanted];
 
 	if (chain->count != level || level == VC_INLINE_LIMIT)
 		return false;
 	/* Only inside the function that holds it, and of two that claim an address the first. */
-	if (level > 0 && dwarf_dieoffset(&chain->functions[level - 1]) != owner)
+	if (level > 0 && chain->functions[level - 1].offset != owner)
 		return false;
 	if (chain->count == chain->capacity) {
 		unsigned capacity = chain->capacity ? chain->capacity * 2 : 4;
@@ -330,119 +339,137 @@ static bool extend(struct reader *reader, size_t wanted, unsigned level, Dwarf_O
 		chain->functions = grown;
 		chain->capacity = capacity;
 	}
-	chain->functions[chain->count++] = *function;
+	chain->functions[chain->count++] = (struct function){
+		.offset = entry->offset,
+		/* What it is an instance of has its names, unless it has some of its own. */
+		.names = entry->origin && !entry->named ? entry->origin : entry->offset,
+		.call_file = entry->call_file,
+		.call_line = entry->call_line,
+	};
 	return true;
 }
 
-/* True if a selected address lies in the entry. Chains grow, but for level UINT32_MAX. */
-static bool visit_ranges(struct reader *reader, Dwarf_Die *die, unsigned level, Dwarf_Off owner)
+/* True if a selected address lies in the range. Chains grow, but for level UINT32_MAX. */
+static bool visit_range(struct reader *reader, const struct vc_entry *entry, uint64_t low,
+			uint64_t high, unsigned level, uint64_t owner)
 {
-	Dwarf_Addr base = 0, low, high;
-	ptrdiff_t next = 0;
 	bool any = false;
 
-	while ((next = dwarf_ranges(die, next, &base, &low, &high)) > 0) {
-		size_t at = first_selected(reader, low);
-
-		for (; at < reader->selected_count; at++) {
-			size_t wanted = reader->selected[at];
-
-			if (address_of(reader, wanted) >= high || !spend(reader, 1))
-				break;
-			if (level == UINT32_MAX)
-				return true;
-			any |= extend(reader, wanted, level, owner, die);
-		}
-		if (!spend(reader, 1))
-			return false;
+	for (size_t at = first_selected(reader, low); at < reader->selected_count; at++) {
+		if (reader->addresses[at] >= high || !spend(reader, 1))
+			break;
+		if (level == UINT32_MAX)
+			return true;
+		any |= extend(reader, reader->selected[at], level, owner, entry);
 	}
 	return any;
 }
 
-static bool has_code(Dwarf_Die *die)
+static bool visit_ranges(struct reader *reader, const struct vc_entry *entry, unsigned level,
+			 uint64_t owner)
 {
-	return dwarf_hasattr(die, DW_AT_low_pc) || dwarf_hasattr(die, DW_AT_ranges);
+	Dwarf_Addr base = 0, low, high;
+	ptrdiff_t next = 0;
+	bool any = false;
+	Dwarf_Die die;
+
+	if (!entry->has_code)
+		return false;
+	if (entry->simple)
+		return visit_range(reader, entry, entry->low, entry->high, level, owner);
+	if (!dwarf_offdie(reader->dwarf, entry->offset, &die))
+		return false;
+	while ((next = dwarf_ranges(&die, next, &base, &low, &high)) > 0) {
+		any |= visit_range(reader, entry, low, high, level, owner);
+		if (!spend(reader, 1) || (any && level == UINT32_MAX))
+			break;
+	}
+	return any;
 }
 
-static void walk(struct reader *reader, Dwarf_Die *parent, unsigned depth, unsigned level,
-		 Dwarf_Off owner);
+static void walk(struct reader *reader, unsigned depth, unsigned level, uint64_t owner);
 
-static void visit(struct reader *reader, Dwarf_Die *die, unsigned depth, unsigned level,
-		  Dwarf_Off owner)
+/* Goes through an entry's children, or past them. */
+static void visit(struct reader *reader, const struct vc_entry *entry, unsigned depth,
+		  unsigned level, uint64_t owner)
 {
-	switch (dwarf_tag(die)) {
+	bool enter = false;
+
+	switch (entry->tag) {
 	case DW_TAG_subprogram:
-		if (has_code(die) && visit_ranges(reader, die, 0, 0))
-			walk(reader, die, depth + 1, 1, dwarf_dieoffset(die));
-		else if (reader->thorough)
-			walk(reader, die, depth + 1, 0, 0);
+		enter = visit_ranges(reader, entry, 0, 0);
+		level = enter ? 1 : 0;
+		owner = entry->offset;
+		enter |= reader->thorough;
 		break;
 	case DW_TAG_inlined_subroutine:
-		if (level > 0 && visit_ranges(reader, die, level, owner))
-			walk(reader, die, depth + 1, level + 1, dwarf_dieoffset(die));
+		enter = level > 0 && visit_ranges(reader, entry, level, owner);
+		level++;
+		owner = entry->offset;
 		break;
 	case DW_TAG_lexical_block:
 	case DW_TAG_try_block:
 	case DW_TAG_catch_block:
-		if (reader->thorough || (!has_code(die) && level > 0) ||
-		    visit_ranges(reader, die, UINT32_MAX, 0))
-			walk(reader, die, depth + 1, level, owner);
+		enter = reader->thorough || (!entry->has_code && level > 0) ||
+			visit_ranges(reader, entry, UINT32_MAX, 0);
 		break;
 	case DW_TAG_namespace:
 	case DW_TAG_module:
-		walk(reader, die, depth + 1, 0, 0);
+		enter = true;
+		level = 0;
 		break;
 	case DW_TAG_class_type:
 	case DW_TAG_structure_type:
 	case DW_TAG_union_type:
-		if (reader->thorough)
-			walk(reader, die, depth + 1, 0, 0);
+		enter = reader->thorough;
+		level = 0;
 		break;
 	default:
 		break;
 	}
-}
-
-static void walk(struct reader *reader, Dwarf_Die *parent, unsigned depth, unsigned level,
-		 Dwarf_Off owner)
-{
-	Dwarf_Die die;
-
-	if (depth == VC_DIE_DEPTH_LIMIT || dwarf_child(parent, &die))
+	if (!entry->children)
 		return;
-	for (;;) {
-		Dwarf_Off offset = dwarf_dieoffset(&die);
-		Dwarf_Die next;
-
-		/* A sibling reference may point anywhere in a damaged file. */
-		if (offset <= reader->cursor || !spend(reader, 1))
-			return;
-		reader->cursor = offset;
-		visit(reader, &die, depth, level, owner);
-		if (dwarf_siblingof(&die, &next))
-			return;
-		/* Without that reference libdw reads all that lies between. */
-		if (!spend(reader, (dwarf_dieoffset(&next) - offset) / 16))
-			return;
-		die = next;
-	}
+	if (enter && depth < VC_DIE_DEPTH_LIMIT)
+		walk(reader, depth + 1, level, owner);
+	else
+		vc_entries_skip(&reader->entries, entry, &reader->work);
 }
 
-static void walk_unit(struct reader *reader, Dwarf_Die *unit)
+/* Entries up to the end of a list. They are read forwards only, so no damage makes a loop. */
+static void walk(struct reader *reader, unsigned depth, unsigned level, uint64_t owner)
+{
+	struct vc_entry entry;
+
+	while (spend(reader, 1) && vc_entries_next(&reader->entries, &entry) && entry.tag)
+		visit(reader, &entry, depth, level, owner);
+}
+
+static bool walk_from_start(struct reader *reader, const struct vc_sections *sections,
+			    Dwarf_Die *unit)
+{
+	int error = vc_entries_open(&reader->entries, sections, unit, &reader->work);
+	struct vc_entry entry;
+
+	reader->no_memory |= error == VC_E_NO_MEMORY;
+	if (!error && vc_entries_next(&reader->entries, &entry) && entry.children)
+		walk(reader, 0, 0, 0);
+	return !error;
+}
+
+static void walk_unit(struct reader *reader, const struct vc_sections *sections, Dwarf_Die *unit)
 {
 	bool missing = false;
 
-	reader->cursor = dwarf_dieoffset(unit);
 	reader->thorough = false;
-	walk(reader, unit, 0, 0, 0);
+	if (!walk_from_start(reader, sections, unit))
+		return;
 	for (size_t i = 0; i < reader->selected_count; i++)
 		missing |= reader->chains[reader->selected[i]].count == 0;
 	if (!missing)
 		return;
 	/* Some code stands in a class, inside another function or the abstract instance of one. */
-	reader->cursor = dwarf_dieoffset(unit);
 	reader->thorough = true;
-	walk(reader, unit, 0, 0, 0);
+	walk_from_start(reader, sections, unit);
 }
 
 /* Units. */
@@ -495,15 +522,9 @@ static void select_addresses(struct reader *reader, Dwarf_Die *unit)
 		}
 	}
 	qsort(reader->selected, reader->selected_count, sizeof(*reader->selected), compare_indexes);
-}
-
-/* False for a text that libdw would read past its section. One it cannot find does no harm. */
-static bool ends_well(const struct reader *reader, Dwarf_Die *unit, unsigned name)
-{
-	Dwarf_Attribute attribute;
-
-	return !dwarf_attr(unit, name, &attribute) || !dwarf_formstring(&attribute) ||
-	       string_of(reader, &attribute);
+	for (size_t i = 0; i < reader->selected_count; i++)
+		reader->addresses[i] = address_of(reader, reader->selected[i]);
+	memset(reader->places, 0, reader->selected_count * sizeof(*reader->places));
 }
 
 /*
@@ -536,31 +557,57 @@ static bool split_unit(struct reader *reader, Dwarf_CU *cu, Dwarf_Die *unit, Dwa
 	return remember_regions(reader, dwarf_cu_getdwarf(ret->cu)) == 0;
 }
 
+/* Rows of the unit for the addresses that are selected. */
+static void read_lines(struct reader *reader, Dwarf_Die *unit)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word position;
+	int error;
+
+	reader->lines.file_count = 0;
+	if (dwarf_formudata(dwarf_attr(unit, DW_AT_stmt_list, &attribute), &position))
+		return;
+	error = vc_lines_read(&reader->lines, &reader->sections, position);
+	reader->no_memory |= error == VC_E_NO_MEMORY;
+	spend(reader, reader->lines.file_count);
+	if (!error)
+		vc_lines_place(&reader->lines, reader->addresses, reader->selected_count,
+			       reader->places, &reader->work);
+}
+
+/* The entries of the unit stand in a file of its own, which may have a list of files, too. */
+static void read_split(struct reader *reader, Dwarf_Die *split)
+{
+	struct vc_sections sections;
+
+	reader->dwarf = dwarf_cu_getdwarf(split->cu);
+	vc_sections_find(reader->dwarf, true, &sections);
+	if (vc_bytes_left(&sections.lines)) {
+		reader->files = &reader->split_lines;
+		if (vc_lines_read(reader->files, &sections, 0) == VC_E_NO_MEMORY)
+			reader->no_memory = true;
+	}
+	walk_unit(reader, &sections, split);
+}
+
 static void read_unit(struct reader *reader, Dwarf_CU *cu, Dwarf_Die *unit, uint8_t type)
 {
-	Dwarf_Die split, *entries = unit;
-	size_t file_count;
+	Dwarf_Die split;
 
 	select_addresses(reader, unit);
 	if (reader->selected_count == 0)
 		return;
 	reader->directory = string_attribute(reader, unit, DW_AT_comp_dir);
-	reader->lines = NULL;
-	reader->line_count = 0;
-	reader->files = NULL;
-	if (!ends_well(reader, unit, DW_AT_comp_dir) || !ends_well(reader, unit, DW_AT_name))
-		return;
-	if (dwarf_getsrclines(unit, &reader->lines, &reader->line_count))
-		reader->line_count = 0;
-	if (type == DW_UT_skeleton || dwarf_hasattr(unit, DW_AT_GNU_dwo_name)) {
-		if (split_unit(reader, cu, unit, &split))
-			entries = &split;
-	}
-	if (dwarf_getsrcfiles(entries, &reader->files, &file_count))
-		reader->files = NULL;
-	walk_unit(reader, entries);
+	reader->files = &reader->lines;
+	reader->dwarf = reader->debug.dwarf;
+	read_lines(reader, unit);
+	if ((type == DW_UT_skeleton || dwarf_hasattr(unit, DW_AT_GNU_dwo_name)) &&
+	    split_unit(reader, cu, unit, &split))
+		read_split(reader, &split);
+	else
+		walk_unit(reader, &reader->sections, unit);
 	for (size_t i = 0; i < reader->selected_count && !reader->no_memory; i++)
-		answer(reader, reader->selected[i]);
+		answer(reader, i);
 }
 
 static void read_units(struct reader *reader)
@@ -595,7 +642,13 @@ static void reader_deinit(struct reader *reader)
 		free(reader->chains[i].functions);
 	free(reader->chains);
 	free(reader->selected);
+	free(reader->addresses);
+	free(reader->places);
+	free(reader->names);
 	free(reader->regions);
+	vc_lines_deinit(&reader->lines);
+	vc_lines_deinit(&reader->split_lines);
+	vc_entries_deinit(&reader->entries);
 	vc_debug_close(&reader->debug);
 }
 
@@ -615,12 +668,17 @@ int vc_dwarf_answer(struct vc_dwarf_job *job)
 	reader.work += (int64_t)size * 4 + (int64_t)job->count * 1024;
 	reader.chains = calloc(job->count, sizeof(*reader.chains));
 	reader.selected = calloc(job->count, sizeof(*reader.selected));
-	if (!reader.chains || !reader.selected) {
+	reader.addresses = calloc(job->count, sizeof(*reader.addresses));
+	reader.places = calloc(job->count, sizeof(*reader.places));
+	reader.names = calloc(NAMES, sizeof(*reader.names));
+	if (!reader.chains || !reader.selected || !reader.addresses || !reader.places ||
+	    !reader.names) {
 		error = VC_E_NO_MEMORY;
 	} else if (vc_debug_open(job->options, job->files, file, &reader.debug)) {
 		error = remember_regions(&reader, reader.debug.dwarf);
 		if (!error && reader.debug.alternate)
 			error = remember_regions(&reader, reader.debug.alternate);
+		vc_sections_find(reader.debug.dwarf, false, &reader.sections);
 		if (!error)
 			read_units(&reader);
 	}

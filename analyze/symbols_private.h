@@ -4,9 +4,10 @@
  *
  * symbols.c keeps the session and its answers, symbols_find.c opens and verifies files,
  * symbols_table.c reads symbol tables and the index of unwind entries, symbols_debug.c opens debug
- * information and symbols_dwarf.c reads it, symbols_store.c keeps texts, symbols_cache.c keeps
- * answers for the next run, symbols_ask.c asks for debug files by build-id. One module is open at
- * a time; only answers and their strings outlive it.
+ * information, symbols_dwarf.c reads it, symbols_entries.c its entries and symbols_lines.c its line
+ * tables, symbols_store.c keeps texts, symbols_cache.c keeps answers for the next run,
+ * symbols_ask.c asks for debug files by build-id. One module is open at a time; only answers and
+ * their strings outlive it.
  */
 #ifndef VC_ANALYZE_SYMBOLS_PRIVATE_H
 #define VC_ANALYZE_SYMBOLS_PRIVATE_H
@@ -15,6 +16,7 @@
 #include <gelf.h>
 
 #include "analyze/symbols.h"
+#include "analyze/symbols_bytes.h"
 
 enum {
 	VC_BUILD_ID_HEX = 2 * 64 + 1, /* longest build-id taken, in hexadecimal, with its end */
@@ -132,6 +134,88 @@ struct vc_debug {
 bool vc_debug_open(const struct vc_symbols_options *options, struct vc_module_files *files,
 		   const struct vc_file *file, struct vc_debug *ret);
 void vc_debug_close(struct vc_debug *debug);
+
+/** Sections of one file, as libdw has them: expanded. Empty where there is none. */
+struct vc_sections {
+	struct vc_bytes entries, abbreviations, lines, line_texts, texts;
+};
+
+/** Those of the file itself, or those that end in ".dwo". */
+void vc_sections_find(Dwarf *dwarf, bool split, struct vc_sections *ret);
+
+/* Line tables. */
+
+struct vc_line_file {
+	const char *name;   /* in the file; NULL none */
+	uint64_t directory; /* index */
+	const char *path;   /* the caller's: made from both */
+};
+
+/** Files and rows of one unit; all zero at first, and made for the next unit again. */
+struct vc_lines {
+	const char **directories; /* the first, before version 5: NULL, that of the compilation */
+	size_t directory_count, directory_capacity;
+	struct vc_line_file *files;
+	size_t file_count, file_capacity;
+	struct vc_bytes program;
+	const uint8_t *operands; /* how many each standard operation has */
+	unsigned version, minimum_step, slots, line_range, first_special;
+	int line_base;
+};
+
+/** The row that holds an address. */
+struct vc_place {
+	uint64_t row; /* its own address */
+	uint64_t file;
+	uint32_t line;
+	bool known;
+};
+
+/**
+ * Reads the lists of the table at a position of the section and finds its rows. Returns 0,
+ * VC_E_NO_MEMORY, VC_E_CORRUPT: what was read up to there stays.
+ */
+int vc_lines_read(struct vc_lines *lines, const struct vc_sections *sections, uint64_t position);
+/** Places of rising addresses; those that no row holds are left as they are. */
+void vc_lines_place(const struct vc_lines *lines, const uint64_t *addresses, size_t count,
+		    struct vc_place *places, int64_t *work);
+void vc_lines_deinit(struct vc_lines *lines);
+
+/* Entries of a unit. */
+
+struct vc_entry {
+	uint64_t offset;  /* in the section */
+	uint64_t sibling; /* as it says; 0 nothing */
+	uint64_t origin;  /* what it is an instance of, in this section; 0 unknown */
+	uint64_t low, high;
+	uint64_t call_file, call_line; /* 0 unknown */
+	uint16_t tag;		       /* 0: the end of a list */
+	bool children, named;
+	bool has_code, has_high, has_ranges, high_is_size;
+	bool simple; /* its code is all that lies from low to high */
+};
+
+/** Entries of one unit, read forwards; all zero at first, and opened for the next unit again. */
+struct vc_entries {
+	struct vc_bytes bytes, section;
+	uint64_t unit; /* offset of the unit */
+	unsigned version;
+	uint8_t address_size, offset_size;
+	struct vc_abbreviation *abbreviations; /* by rising code */
+	size_t abbreviation_count, abbreviation_capacity;
+	struct vc_step *steps;
+	size_t step_count, step_capacity;
+	const uint8_t *abbreviations_at; /* where those were read */
+};
+
+/** Begins at the first entry of a unit, `unit` itself. Returns 0, VC_E_NO_MEMORY, VC_E_CORRUPT. */
+int vc_entries_open(struct vc_entries *entries, const struct vc_sections *sections,
+		    Dwarf_Die *unit, int64_t *work);
+/** The next entry, children after their parent. False: at the end, or damaged there. */
+bool vc_entries_next(struct vc_entries *entries, struct vc_entry *ret);
+/** Steps past the children of the entry that was read last, and past the end of their list. */
+void vc_entries_skip(struct vc_entries *entries, const struct vc_entry *entry, int64_t *work);
+void vc_entries_deinit(struct vc_entries *entries);
 
 /** One address to answer. */
 struct vc_wanted {
