@@ -56,10 +56,23 @@ typedef struct CUdevResource_st CUdevResource;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCigParam_st CUctxCigParam;
-typedef struct CUlaunchConfig_st CUlaunchConfig;
+typedef struct CUlaunchAttribute_st CUlaunchAttribute;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
 typedef void (*CUhostFn)(void *);
+
+typedef struct CUlaunchConfig_st {
+	unsigned int gridDimX;
+	unsigned int gridDimY;
+	unsigned int gridDimZ;
+	unsigned int blockDimX;
+	unsigned int blockDimY;
+	unsigned int blockDimZ;
+	unsigned int sharedMemBytes;
+	CUstream hStream;
+	CUlaunchAttribute *attrs;
+	unsigned int numAttrs;
+} CUlaunchConfig;
 
 typedef struct CUctxCreateParams_st {
 	CUexecAffinityParam *execAffinityParams;
