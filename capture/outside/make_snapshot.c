@@ -137,8 +137,12 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 	struct vc_recording_source source;
 	struct vc_tables tables;
 	struct stat status;
-	int result = vc_recording_source_descriptor(wanted->descriptor, &source);
+	int result = 0;
 
+	if (wanted->source)
+		source = *wanted->source;
+	else
+		result = vc_recording_source_descriptor(wanted->descriptor, &source);
 	if (!result)
 		result = vc_recording_peek(&source, &summary);
 	if (result)
@@ -147,6 +151,8 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 					      summary.pid_namespace);
 	if (!strcmp(options.state, "dead"))
 		options.time = 0; /* nothing happened after the last thing recorded */
+	if (wanted->time)
+		options.time = wanted->time;
 	choose_moment(wanted, &source, &options);
 	result = vc_convert(&source, &options, &tables, faults);
 	if (result) {
@@ -154,6 +160,12 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 				 faults->kept[faults->count - 1] :
 				 (struct vc_fault){.error = result};
 		return result;
+	}
+	if (wanted->add)
+		result = wanted->add(wanted->add_self, &tables);
+	if (result) {
+		vc_tables_deinit(&tables);
+		return vc_fault_set(fault, result, NULL, 0);
 	}
 	if (wanted->path) {
 		snprintf(ret_path, PATH_MAX, "%s", wanted->path);

@@ -5,10 +5,16 @@
 
 #include <stdint.h>
 
-#include "formats/error.h"
+#include "formats/recording_read.h"
+#include "formats/tables.h"
 
 struct vc_make_snapshot {
 	int descriptor;            /* of the recording */
+	const struct vc_recording_source *source; /* instead of descriptor: where it is in no file */
+	uint64_t time;             /* of the core it is in; 0: now, or its end where the process is dead */
+	/** Adds to the tables before they are written (NULL: nothing to add). */
+	int (*add)(void *self, struct vc_tables *tables);
+	void *add_self;
 	uint64_t moment_plus_one;  /* row of moments; 0: now */
 	uint64_t failure_plus_one; /* row of failures whose moment is shown; 0: none */
 	const char *trigger;       /* where no moment row says it: "request", "signal", "killed", "oom" */

@@ -11,6 +11,7 @@
 
 int vc_outside_run(int argc, char **argv);
 int vc_outside_snapshot(int argc, char **argv);
+int vc_outside_extract(int argc, char **argv);
 int vc_outside_ps(int argc, char **argv);
 int vc_outside_clean(int argc, char **argv);
 int vc_outside_doctor(int argc, char **argv);

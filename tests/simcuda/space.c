@@ -64,6 +64,9 @@ static char *open_store(uint64_t size)
 	}
 	store = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	close(fd);
+	/* A real device's memory is in no core file either. */
+	if (store != MAP_FAILED)
+		madvise(store, size, MADV_DONTDUMP);
 	return store;
 }
 
@@ -87,6 +90,7 @@ static uint64_t reserve(uint64_t hint, uint64_t size)
 		munmap(start, base - address);
 	if (address + size + slack > base + size)
 		munmap((void *)(base + size), address + slack - base);
+	madvise((void *)base, size, MADV_DONTDUMP);
 	return base;
 }
 
