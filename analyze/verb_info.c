@@ -233,6 +233,12 @@ static void emit_counts(struct report *report)
 	vc_text_deinit(&text);
 }
 
+static uint64_t error_stack(const struct vc_tables *tables, uint64_t row)
+{
+	return vc_stack_reference(tables, vc_value(tables, VC_COL_failures_stack, row),
+				  vc_value(tables, VC_COL_failures_python, row));
+}
+
 /** The stored environment and the triggers that fired: JSON has them. */
 static void emit_environment(struct report *report)
 {
@@ -255,6 +261,58 @@ static void emit_environment(struct report *report)
 		vc_emit_object_end(emit);
 	}
 	vc_emit_list_end(emit);
+}
+
+static const char *error_text(uint64_t result)
+{
+	switch (result) {
+#define VC_DEVICE_ERROR(number, text)                                                              \
+	case number:                                                                               \
+		return text;
+#include "formats/device_errors.def"
+#undef VC_DEVICE_ERROR
+	default:
+		return "error of the device";
+	}
+}
+
+/** Calls that gave an error of earlier work; the first of them says where it came to light. */
+static void emit_errors(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+	struct vc_path_prefix prefix = {0};
+	struct vc_text text = {0};
+	unsigned shown = 0;
+
+	vc_emit_list(report->emit, "errors");
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_failures]; row++) {
+		uint64_t result = vc_value(tables, VC_COL_failures_result, row);
+		const char *call = vc_string(tables, VC_COL_failures_call, row);
+		const struct vc_chain *chain;
+
+		if (vc_value(tables, VC_COL_failures_outcome, row) != VC_FAILURE_ERROR)
+			continue;
+		chain = vc_names_chain(report->session->names, 0, error_stack(tables, row));
+		vc_emit_object(report->emit, NULL);
+		vc_emit_string(report->emit, "call", call);
+		vc_emit_number(report->emit, "result", result);
+		vc_emit_string(report->emit, "text", error_text(result));
+		vc_emit_number(report->emit, "device", vc_value(tables, VC_COL_failures_device, row));
+		vc_emit_number(report->emit, "step", vc_value(tables, VC_COL_failures_step, row));
+		vc_emit_number(report->emit, "thread", vc_value(tables, VC_COL_failures_thread, row));
+		vc_emit_time(report->emit, "time", vc_value(tables, VC_COL_failures_time, row));
+		vc_report_stack_json(report->emit, "stack", chain);
+		vc_emit_object_end(report->emit);
+		if (shown++ > 0)
+			continue;
+		vc_text_add(&text, "error %llu (%s) from %s, thread %llu, at ",
+			    (unsigned long long)result, error_text(result), call,
+			    (unsigned long long)vc_value(tables, VC_COL_failures_thread, row));
+		vc_chain_text(&text, chain, &prefix);
+		vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	}
+	vc_emit_list_end(report->emit);
+	vc_text_deinit(&text);
 }
 
 static int emit_report(struct report *report, struct vc_problem *problem)
@@ -283,6 +341,7 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	emit_counts(report);
 	emit_environment(report);
+	emit_errors(report);
 	if (vc_is_import(report->tables))
 		vc_report_torch_settings(report->emit, report->tables);
 	vc_emit_line(report->emit, "%s", not_known);
@@ -318,6 +377,11 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 	if (status)
 		return status;
 	status = vc_session_count(&session, VC_ACCOUNT_AUTO, VC_COLUMNS, problem);
+	for (uint64_t row = 0; !status && row < session.models[0].tables.rows[VC_TABLE_failures]; row++)
+		if (vc_value(&session.models[0].tables, VC_COL_failures_outcome, row) ==
+		    VC_FAILURE_ERROR)
+			status = vc_session_want(&session, error_stack(&session.models[0].tables, row),
+						 VC_KIND_LINEAR);
 	if (!status)
 		status = vc_session_names(&session, problem);
 	if (!status) {

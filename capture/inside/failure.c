@@ -94,20 +94,9 @@ void vc_failure_forget(void)
 static bool of_earlier_work(vc_cu_result result)
 {
 	switch (result) {
-	case 214: /* an uncorrectable error of memory */
-	case 220: /* of NVLink */
-	case 226: /* contained */
-	case 700: /* illegal address */
-	case 702: /* time-out of a launch */
-	case 710: /* assertion */
-	case 714: /* hardware stack */
-	case 715: /* illegal instruction */
-	case 716: /* misaligned address */
-	case 717: /* address space */
-	case 718: /* program counter */
-	case 719: /* a launch failed */
-	case 721: /* external device */
-	case 999: /* unknown */
+#define VC_DEVICE_ERROR(number, text) case number:
+#include "formats/device_errors.def"
+#undef VC_DEVICE_ERROR
 		return true;
 	default:
 		return false;
@@ -130,8 +119,10 @@ static void keep_error(struct vc_call *call, vc_cu_result result, int device)
 		device = vc_thread_local.device;
 	failure.device_plus_one = (uint16_t)(device + 1);
 	row = vc_store_failure(&failure);
-	if (row < ROW_LOST_PLUS_ONE)
-		vc_store_failure_outcome(row, VC_FAILURE_ERROR);
+	if (row >= ROW_LOST_PLUS_ONE)
+		return;
+	vc_store_failure_outcome(row, VC_FAILURE_ERROR);
+	vc_event_error(row, failure.result, failure.device_plus_one);
 }
 
 void vc_failure_note(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)

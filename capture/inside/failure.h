@@ -5,8 +5,8 @@
  * A mark of the first kind keeps the request and what was live by site at that instant. It becomes
  * a retry with the thread's next success; whether it becomes a snapshot is the agent's decision
  * (events.h). Of the second kind (an illegal address, a failed assertion, memory that lost its bits)
- * the first few of a recording are kept, with their stack: the context is lost, and every later call
- * says the same. All others (not ready, invalid value) are the program's business.
+ * the first few of a recording are kept, with their stack, and the first of each sort becomes a
+ * snapshot: the context is lost, and every later call says the same. All others (not ready, invalid value) are the program's business.
  */
 #ifndef VC_CAPTURE_INSIDE_FAILURE_H
 #define VC_CAPTURE_INSIDE_FAILURE_H

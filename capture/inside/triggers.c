@@ -12,6 +12,7 @@
 
 #define STEPS_MAX 64
 #define FAILURE_SNAPSHOTS_MAX 3
+#define ERROR_SNAPSHOTS_MAX 3
 #define SECOND UINT64_C(1000000000)
 
 static struct {
@@ -25,6 +26,7 @@ static struct {
 	bool at_exit;
 	int signal;
 	uint32_t failures_taken;
+	uint64_t error_taken[ERROR_SNAPSHOTS_MAX]; /* which error of which device, plus 1; 0: none */
 } triggers;
 
 static void read_steps(const char *text)
@@ -177,6 +179,28 @@ void vc_event_failure(uint32_t row, bool final)
 		vc_trigger("oom", "oom", (uint64_t)row + 1);
 	else
 		__atomic_store_n(&triggers.failures_taken, FAILURE_SNAPSHOTS_MAX, __ATOMIC_RELAXED);
+}
+
+/*
+ * A context that met such an error gives it with every later call: one snapshot for each error of a
+ * device, and no more than a few.
+ */
+void vc_event_error(uint32_t row, uint32_t result, uint16_t device_plus_one)
+{
+	uint64_t error = (uint64_t)device_plus_one << 32 | (result + UINT64_C(1)), none;
+
+	if (row == UINT32_MAX)
+		return;
+	for (unsigned int i = 0; i < ERROR_SNAPSHOTS_MAX; i++) {
+		none = 0;
+		if (__atomic_compare_exchange_n(&triggers.error_taken[i], &none, error, false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+			vc_trigger("error", "error", (uint64_t)row + 1);
+			return;
+		}
+		if (none == error)
+			return;
+	}
 }
 
 static void on_signal(int number)

@@ -59,6 +59,7 @@
 			struct vc_registers registers;                                             \
                                                                                                    \
 			VC_REGISTERS_OF_CALLER(&registers);                                        \
+			vc_driver_called(0);                                                       \
 			vc_failure_result(VC_ROW_##symbol, result, &registers);                    \
 		}                                                                                  \
 		return result;                                                                     \

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrappers of a second, third and fourth driver in one process: as those of wrappers.c, one for
- * each row of hooks.def that has an effect, but not exported. They are only handed out (resolve.c),
+ * each row of hooks.def that is not written by hand, but not exported. They are only handed out (resolve.c),
  * and only once the driver's own functions are known.
  */
 #include <stddef.h>
 
 #include "capture/inside/effects.h"
+#include "capture/inside/failure.h"
 #include "capture/inside/resolve.h"
 #include "capture/inside/rows.h"
 #include "formats/tables.h"
@@ -32,6 +33,24 @@ void *vc_row_real_further[VC_DRIVERS - 1][VC_ROWS];
 		return result;                                                                     \
 	}
 
+#define RESULT(number, symbol, parameters, arguments)                                              \
+	static __attribute__((noinline)) vc_cu_result symbol##_of_##number parameters              \
+	{                                                                                          \
+		vc_cu_result result;                                                               \
+		vc_cu_result(*real) parameters;                                                    \
+                                                                                                   \
+		*(void **)&real = vc_row_real_further[number - 1][VC_ROW_##symbol];                \
+		result = real arguments;                                                           \
+		if (__builtin_expect(result, VC_CU_SUCCESS)) {                                     \
+			struct vc_registers registers;                                             \
+                                                                                                   \
+			VC_REGISTERS_OF_CALLER(&registers);                                        \
+			vc_driver_called(number);                                                  \
+			vc_failure_result(VC_ROW_##symbol, result, &registers);                    \
+		}                                                                                  \
+		return result;                                                                     \
+	}
+
 #define ASK(number)                                                                                \
 	static vc_cu_result cuGetProcAddress_of_##number(const char *symbol, void **function,      \
 							 int version, uint64_t flags)              \
@@ -51,16 +70,21 @@ ASK(2)
 ASK(3)
 
 #define VC_HOOK_OWN(symbol, parameters, arguments)
-#define VC_RESULT(symbol, parameters, arguments)
 #define VC_HOOK(symbol, ...) WRAPPER(1, symbol, __VA_ARGS__)
+#define VC_RESULT(symbol, ...) RESULT(1, symbol, __VA_ARGS__)
 #include "capture/hooks.def"
 #undef VC_HOOK
+#undef VC_RESULT
 #define VC_HOOK(symbol, ...) WRAPPER(2, symbol, __VA_ARGS__)
+#define VC_RESULT(symbol, ...) RESULT(2, symbol, __VA_ARGS__)
 #include "capture/hooks.def"
 #undef VC_HOOK
+#undef VC_RESULT
 #define VC_HOOK(symbol, ...) WRAPPER(3, symbol, __VA_ARGS__)
+#define VC_RESULT(symbol, ...) RESULT(3, symbol, __VA_ARGS__)
 #include "capture/hooks.def"
 #undef VC_HOOK
+#undef VC_RESULT
 
 #define OWN_OF(number)                                                                             \
 	[VC_ROW_cuGetProcAddress] = (void *)cuGetProcAddress_of_##number,                          \

@@ -140,6 +140,27 @@ def twice(way):
 
 
 @both
+def errors(way):
+    """An error of earlier work: a snapshot of that instant, once, however often it is given."""
+    words = ["alloc", "a", "100M", "alloc", "b", "200M", "try", "c", "300M", "free", "a", "try", "c", "300M", "try", "c",
+             "300M", "exit", "0"]
+    status = go(way, words, SIMCUDA_FAIL="cuMemAlloc_v2:3-4=700,cuMemAlloc_v2:5-=719")
+    expect((status, len(of("oom")), len(of("error"))), (0, 0, 2), f"{way}: snapshots, {files()}")
+    for number, path in enumerate(sorted(of("error"), key=lambda path: tables(path)["process"][0]["number"])):
+        expect(blocks(path), [100 * MEBIBYTE, 200 * MEBIBYTE][number:], f"{way} {number}: live then")
+        expect(tables(path)["process"][0]["moment"], "error", f"{way} {number}: moment")
+        status, text, error = call([COMMAND, "info", path])
+        expect("error 700 (illegal address) from cuMemAlloc_v2" in text and "act  <- " in text, True,
+               f"{way} {number}: the verb: {text}{error}")
+    # five different ones
+    with common.folder():
+        words = ["alloc", "a", "1M", *["try", "c", "300M"] * 5, "exit", "0"]
+        status = go(way, words, SIMCUDA_FAIL=",".join(f"cuMemAlloc_v2:{call}={result}" for call, result in
+                                                      zip(range(2, 7), (700, 710, 714, 715, 719))))
+        expect((status, len(of("error"))), (0, 3), f"{way}: three at most, {files()}")
+
+
+@both
 def limits(way):
     """--max-files counts OOM snapshots too."""
     words = ["alloc", "a", "1G", "fail", "10", "2G", "exit", "0"]
@@ -151,7 +172,7 @@ def limits(way):
 
 
 CHECKS = {check.__name__: check for check in (retry, real_retry, fatal, left_by_exit, killed_after, ends_well,
-                                              thousand, twice, limits)}
+                                              thousand, twice, errors, limits)}
 
 if __name__ == "__main__":
     common.main(CHECKS)
