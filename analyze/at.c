@@ -18,6 +18,7 @@ void vc_at_wants(struct vc_wanted_columns *wanted)
 
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
 		vc_wanted_table(wanted, tables[i]);
+	wanted->narrow_trace = true;
 }
 
 int vc_at_check(const struct vc_command *command, struct vc_problem *problem)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyze/pickle.h"
 #include "analyze/torch_html.h"
@@ -49,13 +50,14 @@ static int tell(struct vc_problem *problem, const char *path, int error,
 			      values->what, at);
 }
 
-/** Columns of the trace are large: those that nobody asked for are not kept. */
-static void drop_unwanted(struct vc_torch *torch, const struct vc_wanted_columns *wanted)
+/** Columns of the trace are large: those that nobody asked for are not kept, or kept narrow. */
+static int drop_unwanted(struct vc_torch *torch, const struct vc_wanted_columns *wanted)
 {
 	static const enum vc_column_index needed[] = {
 		VC_COL_allocations_metadata, VC_COL_allocations_time, VC_COL_freed_address,
 	};
 	bool keep = !wanted;
+	int error = 0;
 
 	for (unsigned i = VC_COL_trace_device; wanted && i <= VC_COL_trace_detail; i++)
 		keep |= wanted->column[i];
@@ -66,6 +68,27 @@ static void drop_unwanted(struct vc_torch *torch, const struct vc_wanted_columns
 		free(torch->tables->column[i]);
 		torch->tables->column[i] = NULL;
 	}
+	if (!keep || !wanted || !wanted->narrow_trace)
+		return 0;
+	for (unsigned i = VC_COL_trace_device; i <= VC_COL_trace_detail && !error; i++)
+		error = vc_tables_narrow(torch->tables, (enum vc_column_index)i);
+	return error;
+}
+
+/**
+ * Room for the events that a file of this size may hold, so that their columns need not move. What
+ * is not used costs addresses only; without it they grow as they are filled.
+ */
+static void reserve_trace(struct vc_torch *torch, int descriptor, enum vc_wrapping wrapping)
+{
+	enum { EVENT_BYTES = 56, ROWS_MOST = 1 << 25 };
+	struct stat status;
+	uint64_t rows;
+
+	if (!torch->keep_trace || wrapping || fstat(descriptor, &status) || status.st_size <= 0)
+		return;
+	rows = (uint64_t)status.st_size / EVENT_BYTES;
+	vc_tables_reserve(torch->tables, VC_TABLE_trace, rows < ROWS_MOST ? rows : ROWS_MOST);
 }
 
 static int start_rows(struct vc_tables *tables)
@@ -151,8 +174,10 @@ static int load(struct vc_stream *stream, const char *path, const struct vc_want
 		error = vc_torch_init(&torch, tables, limits);
 	if (error)
 		return vc_problem_set(problem, error, path, NULL, "%s", vc_error_text(error));
-	drop_unwanted(&torch, wanted);
-	error = read_any(stream, &torch.values, &writing);
+	error = drop_unwanted(&torch, wanted);
+	reserve_trace(&torch, stream->descriptor, stream->wrapping);
+	if (!error)
+		error = read_any(stream, &torch.values, &writing);
 	if (!error)
 		error = set_origin(tables, &writing);
 	if (!error)

@@ -25,6 +25,7 @@ struct vc_model {
 /** Columns to read; a table's other columns stay NULL. Small tables are always read whole. */
 struct vc_wanted_columns {
 	bool column[VC_COLUMNS];
+	bool narrow_trace; /* columns of trace may be narrow: they are read by vc_value only */
 };
 /** Adds all columns of all tables but allocations and freed, which may be large. */
 void vc_wanted_small(struct vc_wanted_columns *wanted);
@@ -47,8 +48,11 @@ void vc_model_close(struct vc_model *model);
 static inline uint64_t vc_value(const struct vc_tables *tables, enum vc_column_index column,
 				uint64_t row)
 {
-	return tables->column[column] && row < tables->rows[vc_column_info[column].table] ?
-		tables->column[column][row] : 0;
+	if (row >= tables->rows[vc_column_info[column].table])
+		return 0;
+	if (tables->column[column])
+		return tables->column[column][row];
+	return tables->narrow[column].cells ? vc_narrow_get(&tables->narrow[column], row) : 0;
 }
 
 /** A text of a STRING column; "" as above. */

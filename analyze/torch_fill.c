@@ -149,8 +149,8 @@ static int fill_devices(struct fill *fill)
 		    tables->rows[VC_TABLE_devices] < DEVICES_MOST)
 			error = add_device(tables, get(tables, VC_COL_segments_device, i));
 	for (uint64_t i = 0; fill->torch->keep_trace && i < tables->rows[VC_TABLE_trace]; i++)
-		if (get(tables, VC_COL_trace_time_us, i) > latest)
-			latest = get(tables, VC_COL_trace_time_us, i);
+		if (vc_value(tables, VC_COL_trace_time_us, i) > latest)
+			latest = vc_value(tables, VC_COL_trace_time_us, i);
 	if (latest < UINT64_MAX / 1000)
 		set(tables, VC_COL_process_snapshot_time, 0, latest * 1000);
 	return error;

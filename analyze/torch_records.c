@@ -329,15 +329,25 @@ static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 	*ret = vc_value_make(VC_TORCH_EVENT, row);
 	if (!torch->keep_trace)
 		return 0;
-	tables->column[VC_COL_trace_device][row] = 0; /* until its list is known */
-	tables->column[VC_COL_trace_action][row] = event.action;
-	tables->column[VC_COL_trace_address][row] = event.address;
-	tables->column[VC_COL_trace_size][row] = event.size;
-	tables->column[VC_COL_trace_stream][row] = event.stream;
-	tables->column[VC_COL_trace_time_us][row] = event.time_us;
-	tables->column[VC_COL_trace_stack][row] = event.stack;
-	tables->column[VC_COL_trace_detail][row] = detail;
-	return 0;
+	{
+		const struct {
+			enum vc_column_index column;
+			uint64_t value;
+		} cells[] = {
+			{VC_COL_trace_device, 0}, /* until its list is known */
+			{VC_COL_trace_action, event.action},
+			{VC_COL_trace_address, event.address},
+			{VC_COL_trace_size, event.size},
+			{VC_COL_trace_stream, event.stream},
+			{VC_COL_trace_time_us, event.time_us},
+			{VC_COL_trace_stack, event.stack},
+			{VC_COL_trace_detail, detail},
+		};
+
+		for (size_t i = 0; i < sizeof(cells) / sizeof(*cells) && !error; i++)
+			error = vc_tables_put(tables, cells[i].column, row, cells[i].value);
+	}
+	return error;
 }
 
 /** A column of `row` for the key; VC_COLUMNS: not a plain number. */

@@ -66,8 +66,12 @@ static int each_record(struct top *top, const char *part, uint64_t value, enum v
 					       "%s holds the same record twice", part);
 		kept->row[row] = true;
 		kept->count++;
-		if (column != VC_COLUMNS && top->tables->column[column])
-			top->tables->column[column][row] = set;
+		if (column != VC_COLUMNS && vc_tables_has(top->tables, column)) {
+			int error = vc_tables_put(top->tables, column, row, set);
+
+			if (error)
+				return error;
+		}
 	}
 	return 0;
 }
@@ -272,8 +276,9 @@ static void drop_rows(struct vc_tables *tables, enum vc_table_index table,
 		if (!kept->row[row])
 			continue;
 		for (unsigned i = info->first; i < vc_table_end(table); i++)
-			if (tables->column[i])
-				tables->column[i][to] = tables->column[i][row];
+			if (vc_tables_has(tables, (enum vc_column_index)i)) /* no wider than it was */
+				vc_tables_put(tables, (enum vc_column_index)i, to,
+					      vc_value(tables, (enum vc_column_index)i, row));
 		to++;
 	}
 	tables->rows[table] = to;

@@ -73,7 +73,7 @@ static int find(struct places *places, uint64_t address, uint64_t device, struct
 static uint64_t event(const struct vc_tables *tables, enum vc_column_index column,
 		      uint64_t row_plus_one)
 {
-	return row_plus_one ? tables->column[column][row_plus_one - 1] : 0;
+	return row_plus_one ? vc_value(tables, column, row_plus_one - 1) : 0;
 }
 
 /** Nanoseconds of an event; 0 where it has no time that fits. */
@@ -113,13 +113,13 @@ static int add_freed(struct vc_tables *tables, const struct place *place, uint64
 static int take_event(struct vc_tables *tables, struct places *places, uint64_t row, bool freed)
 {
 	struct place *place;
-	uint64_t detail = tables->column[VC_COL_trace_detail][row];
-	int error = find(places, tables->column[VC_COL_trace_address][row],
-			 tables->column[VC_COL_trace_device][row], &place);
+	uint64_t detail = vc_value(tables, VC_COL_trace_detail, row);
+	int error = find(places, vc_value(tables, VC_COL_trace_address, row),
+			 vc_value(tables, VC_COL_trace_device, row), &place);
 
 	if (error)
 		return error;
-	switch (tables->column[VC_COL_trace_action][row]) {
+	switch (vc_value(tables, VC_COL_trace_action, row)) {
 	case VC_TRACE_ALLOC:
 		place->alloc = row + 1;
 		place->request = 0;
@@ -163,7 +163,7 @@ int vc_torch_use_trace(struct vc_tables *tables, bool freed)
 			place->live = i + 1;
 	}
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_trace] && !error; i++)
-		if (concerns_block(tables->column[VC_COL_trace_action][i]))
+		if (concerns_block(vc_value(tables, VC_COL_trace_action, i)))
 			error = take_event(tables, &places, i, freed);
 	free(places.place);
 	return error;

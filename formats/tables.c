@@ -8,6 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "formats/large.h"
+
 #define ROWS_AT_FIRST 8u
 #define TEXT_AT_FIRST 256u
 
@@ -139,8 +141,10 @@ int vc_tables_init(struct vc_tables *tables)
 
 void vc_tables_deinit(struct vc_tables *tables)
 {
-	for (unsigned column = 0; column < VC_COLUMNS; column++)
+	for (unsigned column = 0; column < VC_COLUMNS; column++) {
 		free(tables->column[column]);
+		vc_narrow_deinit(&tables->narrow[column]);
+	}
 	free(tables->text);
 	free(tables->text_offset);
 	free(tables->string_index);
@@ -156,6 +160,7 @@ static int grow(uint64_t **array, uint64_t entries)
 	larger = realloc(*array, entries * sizeof(uint64_t));
 	if (!larger)
 		return VC_E_NO_MEMORY;
+	vc_large_advise(larger, entries * sizeof(uint64_t));
 	*array = larger;
 	return 0;
 }
@@ -171,12 +176,26 @@ int vc_tables_reserve(struct vc_tables *tables, enum vc_table_index table, uint6
 		return VC_E_NO_MEMORY;
 	capacity = rows > capacity * 2 ? rows : capacity * 2;
 	for (unsigned column = info->first; column < vc_table_end(table); column++)
-		if (tables->column[column] && grow(&tables->column[column], capacity))
+		if ((tables->column[column] && grow(&tables->column[column], capacity)) ||
+		    (tables->narrow[column].cells &&
+		     vc_narrow_grow(&tables->narrow[column], capacity)))
 			return VC_E_NO_MEMORY;
 	if (table == VC_TABLE_strings && grow(&tables->text_offset, capacity))
 		return VC_E_NO_MEMORY;
 	/* Columns that grew before one failed are larger than they need to be, and stay usable. */
 	tables->capacity[table] = capacity;
+	return 0;
+}
+
+int vc_tables_narrow(struct vc_tables *tables, enum vc_column_index column)
+{
+	int error = vc_narrow_init(&tables->narrow[column],
+				   tables->capacity[vc_column_info[column].table]);
+
+	if (error)
+		return error;
+	free(tables->column[column]);
+	tables->column[column] = NULL;
 	return 0;
 }
 

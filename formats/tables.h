@@ -4,7 +4,8 @@
  * and the analysis works on.
  *
  * Every column of tables.def but the text of `strings` is an array of 64-bit numbers, one a row.
- * A column that a reader was not asked for is NULL. All memory belongs to the struct and is freed
+ * A column that a reader was not asked for is NULL, and so is one that is kept narrow: that only
+ * who asked for it finds, by vc_tables_has and model.h's vc_value. All memory belongs to the struct and is freed
  * by vc_tables_deinit. Not thread safe; not for use inside a host process.
  */
 #ifndef VC_FORMATS_TABLES_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 #include "formats/error.h"
+#include "formats/narrow.h"
 
 enum vc_table_index {
 #define VC_TABLE(name, number, section) VC_TABLE_##name,
@@ -155,6 +157,7 @@ enum vc_setting_type {
 struct vc_tables {
 	uint64_t rows[VC_TABLES];
 	uint64_t *column[VC_COLUMNS];
+	struct vc_narrow narrow[VC_COLUMNS];
 	char *text;               /* all strings, each followed by NUL */
 	uint64_t text_bytes;
 	uint64_t *text_offset;    /* rows[VC_TABLE_strings] entries into text */
@@ -174,6 +177,21 @@ void vc_tables_deinit(struct vc_tables *tables);
 int vc_tables_reserve(struct vc_tables *tables, enum vc_table_index table, uint64_t rows);
 /** Adds one row of zeroes and gives its number. Not for `strings`. */
 int vc_tables_append(struct vc_tables *tables, enum vc_table_index table, uint64_t *ret);
+/** Keeps a column of an empty table narrow. 0, VC_E_NO_MEMORY. */
+int vc_tables_narrow(struct vc_tables *tables, enum vc_column_index column);
+/** Writes a row of a column that is there; see vc_narrow_put. */
+static inline int vc_tables_put(struct vc_tables *tables, enum vc_column_index column,
+				uint64_t row, uint64_t value)
+{
+	if (!tables->column[column])
+		return vc_narrow_put(&tables->narrow[column], row, value);
+	tables->column[column][row] = value;
+	return 0;
+}
+static inline bool vc_tables_has(const struct vc_tables *tables, enum vc_column_index column)
+{
+	return tables->column[column] || tables->narrow[column].cells;
+}
 /** Row of `strings` for these bytes, added when new; length in bytes, no NUL inside. */
 int vc_tables_string(struct vc_tables *tables, const char *bytes, size_t length, uint64_t *ret);
 /**

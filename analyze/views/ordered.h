@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A set of numbers below a bound that finds the next member in either direction.
+ * Ranges in order of their addresses, each of which may come and go: finds out whether a new one
+ * overlaps its neighbours.
  *
- * Levels of 64-bit words, each bit of one says that a word of the level below is not 0: at most
- * six steps whatever the size. Not thread safe.
+ * Three levels of sorted arrays of at most VC_ORDERED_FAN entries, but for the topmost, which has
+ * all groups. Not thread safe.
  */
 #ifndef VC_ANALYZE_VIEWS_ORDERED_H
 #define VC_ANALYZE_VIEWS_ORDERED_H
@@ -11,21 +12,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VC_ORDERED_LEVELS = 8 };
+enum { VC_ORDERED_FAN = 64 };
 
+struct vc_ordered_group;
+
+/** All zero: empty. */
 struct vc_ordered {
-	uint64_t *level[VC_ORDERED_LEVELS]; /* level 0 has a bit for each number */
-	unsigned levels;
-	uint64_t bound;
+	struct vc_ordered_group **groups;
+	uint64_t *first;                   /* address in each group */
+	uint64_t count, capacity;
 };
 
-/** Makes an empty set of numbers below `bound`. 0, VC_E_NO_MEMORY. */
-int vc_ordered_init(struct vc_ordered *set, uint64_t bound);
 void vc_ordered_deinit(struct vc_ordered *set);
-void vc_ordered_add(struct vc_ordered *set, uint64_t number);
-void vc_ordered_remove(struct vc_ordered *set, uint64_t number);
-/** The largest member below `number`, the smallest above; UINT64_MAX: none. */
-uint64_t vc_ordered_before(const struct vc_ordered *set, uint64_t number);
-uint64_t vc_ordered_after(const struct vc_ordered *set, uint64_t number);
+/**
+ * Adds a range whose address is not there. *overlaps: it has bytes in common with the one before or
+ * after it. 0, VC_E_NO_MEMORY.
+ */
+int vc_ordered_add(struct vc_ordered *set, uint64_t address, uint64_t size, bool *overlaps);
+/** Takes the range at an address away; its size, 0 where none is there. */
+uint64_t vc_ordered_remove(struct vc_ordered *set, uint64_t address);
 
 #endif

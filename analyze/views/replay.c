@@ -6,78 +6,36 @@
 
 #include "analyze/model.h"
 #include "analyze/views/ordered.h"
+#include "formats/large.h"
 
-/** One address of a list. Sorted by address, its position is the rank that `live` knows it by. */
+/** One address of a list, in a table by address. There may be as many as there are allocations. */
 struct place {
-	uint64_t address;
-	uint64_t first_event;  /* row of trace plus 1 that allocates or frees there; 0 none */
-	uint64_t block;        /* row of blocks plus 1 that is active at the end; 0 none */
-	uint64_t life;         /* of all lives, plus 1: what lives there now; 0 nothing */
+	uint32_t who;          /* the first row of trace that is at the address, plus 1; for those
+				* that none is at, rows of trace plus row of blocks plus 1; 0 empty */
+	uint32_t life;         /* of all lives, plus 1: what lives there now; 0 nothing */
 };
+
+#define MATCHED (UINT32_C(1) << 31)  /* in `who`: a block was found there at the end */
 
 struct work {
 	const struct vc_tables *tables;
 	struct vc_replay *replay;
 	struct vc_replay_list *list;
 	struct place *places;
-	uint64_t place_count, place_capacity;
-	uint64_t *index, index_size;    /* place plus 1, by address */
-	struct vc_ordered live;         /* ranks of places in use */
-	uint64_t life_capacity, mark_capacity;
+	uint64_t place_count, place_size;
+	struct vc_ordered live;
+	uint64_t life_capacity, mark_capacity, exception_capacity;
 	uint64_t bytes, blocks, window_bytes, window_blocks;
 };
-
-/* ---- rows ---- */
-
-enum vc_replay_sign vc_replay_sign_of(uint64_t action)
-{
-	static const uint8_t sign[] = {
-#define VC_TRACE_ACTION(name, number, text, effect) [number] = VC_REPLAY_##effect,
-#include "formats/trace_actions.def"
-#undef VC_TRACE_ACTION
-	};
-
-	return action < sizeof(sign) ? (enum vc_replay_sign)sign[action] : VC_REPLAY_NONE;
-}
-
-static uint64_t possible(uint64_t size)
-{
-	return size > VC_REPLAY_SIZE_MOST ? 0 : size;
-}
-
-uint64_t vc_replay_event_size(const struct vc_tables *tables, uint64_t row)
-{
-	return possible(vc_value(tables, VC_COL_trace_size, row));
-}
 
 static enum vc_replay_sign sign_of_row(const struct vc_tables *tables, uint64_t row)
 {
 	return vc_replay_sign_of(vc_value(tables, VC_COL_trace_action, row));
 }
 
-uint64_t vc_replay_life_size(const struct vc_tables *tables, const struct vc_replay_life *life)
+static uint64_t possible(uint64_t size)
 {
-	if (life->born != VC_REPLAY_BEFORE)
-		return vc_replay_event_size(tables, life->born);
-	if (life->block)
-		return possible(vc_value(tables, VC_COL_blocks_requested, life->block - 1));
-	return vc_replay_event_size(tables, life->died);
-}
-
-uint64_t vc_replay_life_stack(const struct vc_tables *tables, const struct vc_replay_life *life)
-{
-	if (life->born != VC_REPLAY_BEFORE)
-		return vc_value(tables, VC_COL_trace_stack, life->born);
-	return life->block ? vc_value(tables, VC_COL_blocks_stack, life->block - 1) : 0;
-}
-
-uint64_t vc_replay_life_address(const struct vc_tables *tables, const struct vc_replay_life *life)
-{
-	if (life->born != VC_REPLAY_BEFORE)
-		return vc_value(tables, VC_COL_trace_address, life->born);
-	if (life->block)
-		return vc_value(tables, VC_COL_blocks_address, life->block - 1);
-	return vc_value(tables, VC_COL_trace_address, life->died);
+	return size > VC_REPLAY_SIZE_MOST ? 0 : size;
 }
 
 /** True for blocks of the list's device that are in use at the end. */
@@ -101,110 +59,97 @@ static uint64_t hash_of(uint64_t address)
 	return address ^ address >> 32;
 }
 
-static int grow_index(struct work *work)
+static uint64_t address_of(const struct work *work, const struct place *place)
 {
-	uint64_t size = work->index_size ? work->index_size * 2 : 1024;
-	uint64_t *index = calloc(size, sizeof(*index));
+	uint64_t row = (place->who & ~MATCHED) - 1, rows = work->tables->rows[VC_TABLE_trace];
 
-	if (!index)
+	return row < rows ? vc_value(work->tables, VC_COL_trace_address, row) :
+			    vc_value(work->tables, VC_COL_blocks_address, row - rows);
+}
+
+/** The place of an address, or the empty one where it belongs. */
+static struct place *find_place(const struct work *work, uint64_t address)
+{
+	uint64_t slot = hash_of(address) & (work->place_size - 1);
+
+	while (work->places[slot].who && address_of(work, &work->places[slot]) != address)
+		slot = (slot + 1) & (work->place_size - 1);
+	return &work->places[slot];
+}
+
+static int resize_places(struct work *work, uint64_t size)
+{
+	struct place *old = work->places;
+	uint64_t old_size = work->place_size;
+
+	work->places = calloc(size, sizeof(*work->places));
+	if (!work->places) {
+		work->places = old;
 		return VC_E_NO_MEMORY;
-	free(work->index);
-	work->index = index;
-	work->index_size = size;
-	for (uint64_t i = 0; i < work->place_count; i++) {
-		uint64_t slot = hash_of(work->places[i].address) & (size - 1);
-
-		while (index[slot])
-			slot = (slot + 1) & (size - 1);
-		index[slot] = i + 1;
 	}
+	vc_large_advise(work->places, size * sizeof(*work->places));
+	work->place_size = size;
+	for (uint64_t i = 0; i < old_size; i++)
+		if (old[i].who)
+			*find_place(work, address_of(work, &old[i])) = old[i];
+	free(old);
 	return 0;
 }
 
-/** Slot of the index that has the address or is empty. */
-static uint64_t find_slot(const struct work *work, uint64_t address)
+/** The place of an address, made by row `who` where there is none: then *made. */
+static int touch_place(struct work *work, uint64_t address, uint64_t who, struct place **ret,
+		       bool *made)
 {
-	uint64_t slot = hash_of(address) & (work->index_size - 1);
-
-	while (work->index[slot] && work->places[work->index[slot] - 1].address != address)
-		slot = (slot + 1) & (work->index_size - 1);
-	return slot;
-}
-
-/** The place of an address, made where there is none. Valid until the next one is made. */
-static int touch_place(struct work *work, uint64_t address, struct place **ret)
-{
-	uint64_t slot;
-	int error = work->place_count * 2 >= work->index_size ? grow_index(work) : 0;
-
-	if (error)
-		return error;
-	slot = find_slot(work, address);
-	if (!work->index[slot]) {
-		if (work->place_count == work->place_capacity) {
-			uint64_t capacity = work->place_capacity ? work->place_capacity * 2 : 512;
-			void *places = realloc(work->places, capacity * sizeof(*work->places));
-
-			if (!places)
-				return VC_E_NO_MEMORY;
-			work->places = places;
-			work->place_capacity = capacity;
-		}
-		work->places[work->place_count++] = (struct place){.address = address};
-		work->index[slot] = work->place_count;
-	}
-	*ret = &work->places[work->index[slot] - 1];
-	return 0;
-}
-
-static int compare_places(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
-/** All addresses of the list, sorted; the index finds their ranks. */
-static int find_places(struct work *work)
-{
-	const struct vc_replay_list *list = work->list;
 	struct place *place;
 	int error = 0;
 
-	work->place_count = 0;
-	if (work->index)
-		memset(work->index, 0, work->index_size * sizeof(*work->index));
-	for (uint64_t row = list->first; row < list->first + list->count && !error; row++) {
-		enum vc_replay_sign sign = sign_of_row(work->tables, row);
-
-		if (sign != VC_REPLAY_ALLOCATES && sign != VC_REPLAY_FREES)
-			continue;
-		error = touch_place(work, vc_value(work->tables, VC_COL_trace_address, row),
-				    &place);
-		if (!error && !place->first_event)
-			place->first_event = row + 1;
-	}
-	for (uint64_t i = 0; i < work->tables->rows[VC_TABLE_blocks] && !error; i++) {
-		if (!is_active_block(work, i))
-			continue;
-		error = touch_place(work, vc_value(work->tables, VC_COL_blocks_address, i), &place);
-		if (!error)
-			place->block = i + 1;
-	}
-	if (error || !work->place_count)
+	if (work->place_count * 4 >= work->place_size * 3)
+		error = resize_places(work, work->place_size ? work->place_size * 2 : 1024);
+	if (error)
 		return error;
-	qsort(work->places, work->place_count, sizeof(*work->places), compare_places);
-	memset(work->index, 0, work->index_size * sizeof(*work->index));
-	for (uint64_t i = 0; i < work->place_count; i++)
-		work->index[find_slot(work, work->places[i].address)] = i + 1;
+	place = find_place(work, address);
+	*made = !place->who;
+	if (*made) {
+		place->who = (uint32_t)who;
+		work->place_count++;
+	}
+	*ret = place;
 	return 0;
+}
+
+/** Places are far apart in memory, and so are their addresses: both are fetched early. */
+static void look_ahead(const struct work *work, uint64_t row)
+{
+	enum { AHEAD = 8 };
+	const struct vc_tables *tables = work->tables;
+	const struct vc_narrow *narrow = &tables->narrow[VC_COL_trace_address];
+	const struct place *place;
+	uint64_t who;
+
+	if (row + 2 * AHEAD >= work->list->first + work->list->count || !work->place_size)
+		return;
+	place = &work->places[hash_of(vc_value(tables, VC_COL_trace_address, row + 2 * AHEAD)) &
+			      (work->place_size - 1)];
+	__builtin_prefetch(place, 1);
+	place = &work->places[hash_of(vc_value(tables, VC_COL_trace_address, row + AHEAD)) &
+			      (work->place_size - 1)];
+	who = place->who;
+	if (!who || who > tables->rows[VC_TABLE_trace])
+		return;
+	if (narrow->cells)
+		__builtin_prefetch((const uint8_t *)narrow->cells + (who - 1) * narrow->width);
+	else if (tables->column[VC_COL_trace_address])
+		__builtin_prefetch(&tables->column[VC_COL_trace_address][who - 1]);
 }
 
 /* ---- lives ---- */
 
-static int add_life(struct work *work, struct vc_replay_life life, uint64_t rank)
+static int add_life(struct work *work, struct vc_replay_life life, struct place *place,
+		    bool *overlaps)
 {
 	struct vc_replay *replay = work->replay;
+	uint64_t size = vc_replay_life_size(work->tables, &life);
+	int error;
 
 	if (replay->life_count == work->life_capacity) {
 		uint64_t capacity = work->life_capacity ? work->life_capacity * 2 : 1024;
@@ -215,18 +160,20 @@ static int add_life(struct work *work, struct vc_replay_life life, uint64_t rank
 		replay->lives = lives;
 		work->life_capacity = capacity;
 	}
+	error = vc_ordered_add(&work->live, address_of(work, place), size, overlaps);
+	if (error)
+		return error;
 	replay->lives[replay->life_count++] = life;
-	work->places[rank].life = replay->life_count;
-	vc_ordered_add(&work->live, rank);
-	work->bytes += vc_replay_life_size(work->tables, &life);
+	place->life = (uint32_t)replay->life_count;
+	work->bytes += size;
 	work->blocks++;
 	return 0;
 }
 
-static void end_life(struct work *work, uint64_t rank, uint64_t row)
+static void end_life(struct work *work, struct place *place, uint64_t row)
 {
-	struct vc_replay_life *life = &work->replay->lives[work->places[rank].life - 1];
-	uint64_t size = vc_replay_life_size(work->tables, life);
+	struct vc_replay_life *life = &work->replay->lives[place->life - 1];
+	uint64_t size = vc_ordered_remove(&work->live, address_of(work, place));
 
 	work->bytes -= size;
 	work->blocks--;
@@ -234,80 +181,89 @@ static void end_life(struct work *work, uint64_t rank, uint64_t row)
 		work->window_bytes -= size;
 		work->window_blocks--;
 	}
-	life->died = row;
-	work->places[rank].life = 0;
-	vc_ordered_remove(&work->live, rank);
+	life->died = (uint32_t)row;
+	place->life = 0;
 }
 
-/** What was live when the trace began: its blocks die in it, or have no event. */
-static int add_prior(struct work *work)
+/** Addresses of the events; what is freed before it was allocated was live before. */
+static int find_places(struct work *work)
 {
+	const struct vc_replay_list *list = work->list;
+	struct place *place;
+	bool made, overlaps;
 	int error = 0;
 
-	for (uint64_t rank = 0; rank < work->place_count && !error; rank++) {
-		const struct place *place = &work->places[rank];
-		struct vc_replay_life life = {.born = VC_REPLAY_BEFORE, .died = VC_REPLAY_NEVER};
+	for (uint64_t row = list->first; row < list->first + list->count && !error; row++) {
+		enum vc_replay_sign sign = sign_of_row(work->tables, row);
 
-		if (!place->first_event)
-			life.block = place->block;
-		else if (sign_of_row(work->tables, place->first_event - 1) == VC_REPLAY_FREES)
-			life.died = place->first_event - 1; /* end_life sets the same */
-		else
+		look_ahead(work, row);
+		if (sign != VC_REPLAY_ALLOCATES && sign != VC_REPLAY_FREES)
 			continue;
-		error = add_life(work, life, rank);
+		error = touch_place(work, vc_value(work->tables, VC_COL_trace_address, row),
+				    row + 1, &place, &made);
+		if (!error && made && sign == VC_REPLAY_FREES) /* end_life sets the same */
+			error = add_life(work, (struct vc_replay_life){
+				.born = VC_REPLAY_BEFORE, .died = (uint32_t)row}, place, &overlaps);
+	}
+	return error;
+}
+
+/** Blocks that are there at the end, and have no event, were live before too. */
+static int find_blocks(struct work *work)
+{
+	const struct vc_tables *tables = work->tables;
+	struct place *place;
+	bool made, overlaps;
+	int error = 0;
+
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_blocks] && !error; i++) {
+		if (!is_active_block(work, i))
+			continue;
+		error = touch_place(work, vc_value(tables, VC_COL_blocks_address, i),
+				    tables->rows[VC_TABLE_trace] + i + 1, &place, &made);
+		if (!error && made)
+			error = add_life(work, (struct vc_replay_life){
+				.born = VC_REPLAY_BEFORE, .died = VC_REPLAY_NEVER,
+				.block = (uint32_t)i + 1}, place, &overlaps);
 	}
 	work->list->prior_bytes = work->bytes;
 	work->list->prior_blocks = work->blocks;
 	return error;
 }
 
-/** Whether a new block overlaps its neighbours. */
-static bool overlaps(const struct work *work, uint64_t rank, uint64_t size)
-{
-	uint64_t address = work->places[rank].address;
-	uint64_t before = vc_ordered_before(&work->live, rank);
-	uint64_t after = vc_ordered_after(&work->live, rank);
-
-	if (!size)
-		return false;
-	if (after != UINT64_MAX && work->places[after].address - address < size)
-		return true;
-	return before != UINT64_MAX &&
-	       address - work->places[before].address <
-		       vc_replay_life_size(work->tables,
-					   &work->replay->lives[work->places[before].life - 1]);
-}
-
 static int allocate(struct work *work, uint64_t row)
 {
-	uint64_t address = vc_value(work->tables, VC_COL_trace_address, row);
-	uint64_t rank = work->index[find_slot(work, address)] - 1;
+	struct place *place =
+		find_place(work, vc_value(work->tables, VC_COL_trace_address, row));
+	bool again = place->life != 0, overlaps;
 	uint64_t size = vc_replay_event_size(work->tables, row);
+	int error;
 
-	if (work->places[rank].life) {
+	if (again) {
 		work->list->double_allocations++;
-		end_life(work, rank, row);
-	} else if (overlaps(work, rank, size)) {
-		work->list->overlaps++;
+		end_life(work, place, row);
 	}
 	work->window_bytes += size;
 	work->window_blocks++;
-	return add_life(work, (struct vc_replay_life){.born = row, .died = VC_REPLAY_NEVER}, rank);
+	error = add_life(work, (struct vc_replay_life){.born = (uint32_t)row,
+						       .died = VC_REPLAY_NEVER}, place, &overlaps);
+	if (!error && !again && overlaps)
+		work->list->overlaps++;
+	return error;
 }
 
 static void release(struct work *work, uint64_t row)
 {
-	uint64_t address = vc_value(work->tables, VC_COL_trace_address, row);
-	uint64_t rank = work->index[find_slot(work, address)] - 1;
-	uint64_t life = work->places[rank].life;
+	struct place *place =
+		find_place(work, vc_value(work->tables, VC_COL_trace_address, row));
 
-	if (!life) {
+	if (!place->life) {
 		work->list->double_frees++;
 		return;
 	}
-	if (work->replay->lives[life - 1].born == VC_REPLAY_BEFORE)
+	if (work->replay->lives[place->life - 1].born == VC_REPLAY_BEFORE)
 		work->list->prior_frees++;
-	end_life(work, rank, row);
+	end_life(work, place, row);
 }
 
 /* ---- reserved ---- */
@@ -372,21 +328,51 @@ static void look_at_peaks(struct work *work, uint64_t moment, uint64_t reserved)
 	}
 }
 
-/** What one event does to the reserved bytes. */
+/** Counts a release of more than there was: then nothing is left. */
 static uint64_t reserve(struct work *work, uint64_t row, uint64_t reserved)
 {
-	enum vc_replay_sign sign = sign_of_row(work->tables, row);
-	uint64_t size = vc_replay_event_size(work->tables, row);
+	work->list->released_more += sign_of_row(work->tables, row) == VC_REPLAY_RELEASES &&
+				     vc_replay_event_size(work->tables, row) > reserved;
+	return vc_replay_reserve(work->tables, row, reserved);
+}
 
-	if (sign == VC_REPLAY_RESERVES)
-		return reserved + size;
-	if (sign != VC_REPLAY_RELEASES)
-		return reserved;
-	if (size > reserved) {
-		work->list->released_more++;
+/** Keeps what the event at a row did, where that is not what it says. */
+static int note_exception(struct work *work, uint64_t row, uint64_t before)
+{
+	struct vc_replay *replay = work->replay;
+	uint64_t said = vc_replay_change(work->tables, row);
+
+	if (work->bytes - before == said)
 		return 0;
+	if (replay->exception_count == work->exception_capacity) {
+		uint64_t capacity = work->exception_capacity ? work->exception_capacity * 2 : 64;
+		void *room = realloc(replay->exceptions, capacity * sizeof(*replay->exceptions));
+
+		if (!room)
+			return VC_E_NO_MEMORY;
+		replay->exceptions = room;
+		work->exception_capacity = capacity;
 	}
-	return reserved - size;
+	replay->exceptions[replay->exception_count++] =
+		(struct vc_replay_exception){row, work->bytes - before - said};
+	return 0;
+}
+
+static int run_event(struct work *work, uint64_t row)
+{
+	enum vc_replay_sign sign = sign_of_row(work->tables, row);
+	uint64_t before = work->bytes;
+	int error = 0;
+
+	work->list->impossible_sizes +=
+		sign != VC_REPLAY_NONE &&
+		vc_value(work->tables, VC_COL_trace_size, row) > VC_REPLAY_SIZE_MOST;
+	look_at_time(work->list, vc_value(work->tables, VC_COL_trace_time_us, row));
+	if (sign == VC_REPLAY_ALLOCATES)
+		error = allocate(work, row);
+	else if (sign == VC_REPLAY_FREES)
+		release(work, row);
+	return error ? error : note_exception(work, row, before);
 }
 
 static int run_events(struct work *work)
@@ -397,18 +383,12 @@ static int run_events(struct work *work)
 
 	look_at_peaks(work, 0, reserved);
 	for (uint64_t row = list->first; row < list->first + list->count && !error; row++) {
-		enum vc_replay_sign sign = sign_of_row(work->tables, row);
-
-		list->impossible_sizes += sign != VC_REPLAY_NONE &&
-			vc_value(work->tables, VC_COL_trace_size, row) > VC_REPLAY_SIZE_MOST;
-		look_at_time(list, vc_value(work->tables, VC_COL_trace_time_us, row));
-		if (sign == VC_REPLAY_ALLOCATES)
-			error = allocate(work, row);
-		else if (sign == VC_REPLAY_FREES)
-			release(work, row);
+		if (row % VC_REPLAY_STRIDE == 0)
+			work->replay->checks[row / VC_REPLAY_STRIDE] =
+				(struct vc_replay_check){work->bytes, reserved};
+		look_ahead(work, row);
+		error = run_event(work, row);
 		reserved = reserve(work, row, reserved);
-		work->replay->allocated[row] = work->bytes;
-		work->replay->reserved[row] = reserved;
 		look_at_peaks(work, row - list->first + 1, reserved);
 	}
 	list->end_bytes = work->bytes;
@@ -423,41 +403,47 @@ static void compare_end(struct work *work)
 {
 	const struct vc_tables *tables = work->tables;
 	struct vc_replay_list *list = work->list;
+	uint64_t found = 0;
 
-	for (uint64_t rank = 0; rank < work->place_count; rank++) {
-		const struct place *place = &work->places[rank];
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_blocks]; i++) {
+		struct place *place;
 
+		if (!is_active_block(work, i))
+			continue;
+		place = find_place(work, vc_value(tables, VC_COL_blocks_address, i));
+		if (place->who & MATCHED)
+			continue;
+		place->who |= MATCHED;
 		if (!place->life) {
-			list->freed_at_end += place->block != 0;
+			list->freed_at_end++;
 			continue;
 		}
-		if (!place->block) {
-			list->not_at_end++;
-			continue;
-		}
+		found++;
 		list->sizes_differ +=
-			vc_value(tables, VC_COL_blocks_requested, place->block - 1) !=
+			vc_value(tables, VC_COL_blocks_requested, i) !=
 			vc_replay_life_size(tables, &work->replay->lives[place->life - 1]);
 	}
+	list->not_at_end += work->blocks - found;
 }
 
 static int run_list(struct work *work)
 {
 	struct vc_replay_list *list = work->list;
-	int error = find_places(work);
+	int error;
 
-	if (!error)
-		error = vc_ordered_init(&work->live, work->place_count);
-	if (error)
-		return error;
 	work->bytes = work->blocks = work->window_bytes = work->window_blocks = 0;
+	work->place_count = 0;
+	if (work->places)
+		memset(work->places, 0, work->place_size * sizeof(*work->places));
 	list->time_monotonic = true;
 	list->first_life = work->replay->life_count;
 	find_reserved(work);
-	error = add_prior(work);
+	error = find_places(work);
+	if (!error)
+		error = find_blocks(work);
 	if (!error)
 		error = run_events(work);
-	if (!error)
+	if (!error && work->place_size)
 		compare_end(work);
 	list->life_count = work->replay->life_count - list->first_life;
 	vc_ordered_deinit(&work->live);
@@ -590,14 +576,15 @@ static int find_marks(struct work *work)
 
 int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret)
 {
-	struct vc_replay replay = {0};
+	struct vc_replay replay = {.tables = tables};
 	struct work work = {.tables = tables, .replay = &replay};
 	uint64_t rows = tables->rows[VC_TABLE_trace];
 	int error;
 
-	replay.allocated = calloc(rows ? rows : 1, sizeof(*replay.allocated));
-	replay.reserved = calloc(rows ? rows : 1, sizeof(*replay.reserved));
-	error = replay.allocated && replay.reserved ? find_lists(tables, &replay) : VC_E_NO_MEMORY;
+	if (rows + tables->rows[VC_TABLE_blocks] >= VC_REPLAY_ROWS_MOST)
+		return VC_E_LIMIT;
+	replay.checks = calloc(rows / VC_REPLAY_STRIDE + 1, sizeof(*replay.checks));
+	error = replay.checks ? find_lists(tables, &replay) : VC_E_NO_MEMORY;
 	for (uint32_t i = 0; i < replay.list_count && !error; i++) {
 		work.list = &replay.lists[i];
 		error = run_list(&work);
@@ -605,65 +592,9 @@ int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret)
 	if (!error)
 		error = find_marks(&work);
 	free(work.places);
-	free(work.index);
 	if (error)
 		vc_replay_deinit(&replay);
 	else
 		*ret = replay;
 	return error;
-}
-
-void vc_replay_deinit(struct vc_replay *replay)
-{
-	free(replay->lists);
-	free(replay->lives);
-	free(replay->allocated);
-	free(replay->reserved);
-	free(replay->marks);
-	*replay = (struct vc_replay){0};
-}
-
-/* ---- asking ---- */
-
-uint64_t vc_replay_allocated(const struct vc_replay *replay, const struct vc_replay_list *list,
-			     uint64_t moment)
-{
-	return moment ? replay->allocated[list->first + moment - 1] : list->prior_bytes;
-}
-
-uint64_t vc_replay_reserved(const struct vc_replay *replay, const struct vc_replay_list *list,
-			    uint64_t moment)
-{
-	return moment ? replay->reserved[list->first + moment - 1] : list->start_reserved;
-}
-
-uint64_t vc_replay_moment_at(const struct vc_tables *tables, const struct vc_replay_list *list,
-			     uint64_t time_us)
-{
-	uint64_t low = 0, high = list->count;
-
-	while (low < high) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (vc_value(tables, VC_COL_trace_time_us, list->first + middle) <= time_us)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-bool vc_replay_began_late(const struct vc_replay_list *list)
-{
-	return list->prior_blocks || list->start_reserved;
-}
-
-uint64_t vc_replay_fault_count(const struct vc_replay_list *list)
-{
-	uint64_t sum = 0;
-
-#define VC_REPLAY_FAULT(name, text) sum += list->name;
-	VC_REPLAY_FAULTS(VC_REPLAY_FAULT)
-#undef VC_REPLAY_FAULT
-	return sum;
 }

@@ -17,8 +17,10 @@
 
 #include "formats/tables.h"
 
-#define VC_REPLAY_BEFORE UINT64_MAX /* born before the trace began */
-#define VC_REPLAY_NEVER UINT64_MAX  /* live when it ended */
+#define VC_REPLAY_BEFORE UINT32_MAX /* born before the trace began */
+#define VC_REPLAY_NEVER UINT32_MAX  /* live when it ended */
+/* Rows of trace and of blocks, together, that are replayed at most. */
+#define VC_REPLAY_ROWS_MOST (UINT64_C(1) << 31)
 #define VC_REPLAY_SIZE_MOST (UINT64_C(1) << 50)
 enum { VC_REPLAY_LISTS_MOST = 256 };
 /** Device numbers from here on are lists of pinned host memory. */
@@ -35,8 +37,8 @@ enum vc_replay_sign {
 
 /** One block from its allocation to its end; rows are rows of `trace`. */
 struct vc_replay_life {
-	uint64_t born, died;
-	uint64_t block;      /* row of blocks plus 1, for one born before that is live at the end */
+	uint32_t born, died;
+	uint32_t block;      /* row of blocks plus 1, for one born before that is live at the end */
 };
 
 /** VC_REPLAY_FAULT(name, text): events that contradict each other, or the state at the end. */
@@ -90,21 +92,41 @@ struct vc_replay_mark {
 	const char *name, *stage;  /* of a user's mark; "" else */
 };
 
+/** Bytes before one row of trace in VC_REPLAY_STRIDE: what others had is found from there. */
+enum { VC_REPLAY_STRIDE = 64 };
+struct vc_replay_check {
+	uint64_t allocated, reserved;
+};
+
+/** An event that did not do what it says, as events that contradict others do. */
+struct vc_replay_exception {
+	uint64_t row;
+	uint64_t more;             /* allocated bytes beyond what it says; wraps */
+};
+
 struct vc_replay {
+	const struct vc_tables *tables; /* must outlive it; the trace must not change */
 	struct vc_replay_list *lists;   /* those with events */
 	uint32_t list_count;
 	struct vc_replay_life *lives;   /* by list, in order of birth */
 	uint64_t life_count;
-	uint64_t *allocated, *reserved; /* bytes after each row of trace */
+	struct vc_replay_check *checks;
+	struct vc_replay_exception *exceptions; /* by row */
+	uint64_t exception_count;
 	struct vc_replay_mark *marks;   /* by list and moment */
 	uint64_t mark_count;
 };
 
-/** Replays. Frees itself on failure. 0, VC_E_NO_MEMORY, VC_E_LIMIT: more than 256 lists. */
+/** Replays. Frees itself on failure. 0, VC_E_NO_MEMORY, VC_E_LIMIT: more than 256 lists,
+ * or more rows than VC_REPLAY_ROWS_MOST. */
 int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret);
 void vc_replay_deinit(struct vc_replay *replay);
 
 enum vc_replay_sign vc_replay_sign_of(uint64_t action);
+/** What a row of trace says it adds to the allocated bytes; wraps where it takes some away. */
+uint64_t vc_replay_change(const struct vc_tables *tables, uint64_t row);
+/** Reserved bytes after a row, from those before it; never less than nothing. */
+uint64_t vc_replay_reserve(const struct vc_tables *tables, uint64_t row, uint64_t reserved);
 /** Size of a row of trace; 0 for impossible ones. */
 uint64_t vc_replay_event_size(const struct vc_tables *tables, uint64_t row);
 /** Size and stack (row of source_stacks plus 1; 0 unknown) of a block. */
@@ -120,14 +142,23 @@ static inline bool vc_replay_is_live(const struct vc_replay_list *list,
 	       (life->died == VC_REPLAY_NEVER || life->died >= list->first + moment);
 }
 
+/** Walks along a list. */
+struct vc_replay_cursor {
+	uint64_t row;                 /* the next event */
+	uint64_t allocated, reserved; /* before it */
+	uint64_t exception;           /* the next one */
+};
+void vc_replay_cursor_init(const struct vc_replay *replay, const struct vc_replay_list *list,
+			   uint64_t moment, struct vc_replay_cursor *ret);
+/** To the next moment. */
+void vc_replay_cursor_step(const struct vc_replay *replay, struct vc_replay_cursor *cursor);
+
 /** Bytes at a moment of a list. */
 uint64_t vc_replay_allocated(const struct vc_replay *replay, const struct vc_replay_list *list,
 			     uint64_t moment);
 uint64_t vc_replay_reserved(const struct vc_replay *replay, const struct vc_replay_list *list,
 			    uint64_t moment);
-/**
- * The moment of a list at a time: all events up to it have happened. Arbitrary
- * where times go back. */
+/** The moment of a list at a time: all events up to it have happened. Arbitrary where times go back. */
 uint64_t vc_replay_moment_at(const struct vc_tables *tables, const struct vc_replay_list *list,
 			     uint64_t time_us);
 /** True where the trace began in mid-run: something was live or reserved before. */

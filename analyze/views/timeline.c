@@ -12,7 +12,9 @@ uint64_t vc_timeline_curve(const struct vc_replay *replay, const struct vc_repla
 			   uint64_t most, struct vc_timeline_bucket *buckets)
 {
 	uint64_t moments = list->count + 1, count = moments < most ? moments : most;
+	struct vc_replay_cursor cursor;
 
+	vc_replay_cursor_init(replay, list, 0, &cursor);
 	for (uint64_t i = 0; i < count; i++) {
 		/* the first `extra` runs have one more */
 		uint64_t length = moments / count, extra = moments % count;
@@ -21,13 +23,12 @@ uint64_t vc_timeline_curve(const struct vc_replay *replay, const struct vc_repla
 			.first = first, .last = first + length - (i < extra ? 0 : 1)};
 
 		for (uint64_t moment = bucket.first; moment <= bucket.last; moment++) {
-			uint64_t allocated = vc_replay_allocated(replay, list, moment);
-			uint64_t reserved = vc_replay_reserved(replay, list, moment);
-
-			if (allocated > bucket.allocated)
-				bucket.allocated = allocated;
-			if (reserved > bucket.reserved)
-				bucket.reserved = reserved;
+			if (cursor.allocated > bucket.allocated)
+				bucket.allocated = cursor.allocated;
+			if (cursor.reserved > bucket.reserved)
+				bucket.reserved = cursor.reserved;
+			if (moment < list->count)
+				vc_replay_cursor_step(replay, &cursor);
 		}
 		buckets[i] = bucket;
 	}
@@ -81,17 +82,40 @@ struct alike {
 	uint64_t least_gap, most_gap;      /* the first gap is left out: warming up differs */
 };
 
+/** Kinds of allocations. Of very many, which one run never has, only a share is looked at. */
 struct alikes {
 	struct alike *items;
-	uint64_t count, capacity;
+	uint64_t count;
 	uint64_t *index, index_size;
+	unsigned thinned;                  /* times that about half were left out */
 };
+
+enum { ALIKES_MOST = 1 << 18, THINNED_MOST = 32 };
 
 static uint64_t hash_alike(uint64_t stack, uint64_t size)
 {
 	uint64_t hash = (stack ^ size << 20 ^ size >> 44) * UINT64_C(0x9e3779b97f4a7c15);
 
 	return hash ^ hash >> 32;
+}
+
+/** Whether a kind is left out: its hash does not begin with as many zeroes. */
+static bool is_left_out(const struct alikes *alikes, uint64_t hash)
+{
+	return alikes->thinned && hash >> (64 - alikes->thinned);
+}
+
+/** Fills the index, which is empty. */
+static void index_alikes(struct alikes *alikes)
+{
+	for (uint64_t i = 0; i < alikes->count; i++) {
+		uint64_t slot = hash_alike(alikes->items[i].stack, alikes->items[i].size);
+
+		for (slot &= alikes->index_size - 1; alikes->index[slot];
+		     slot = (slot + 1) & (alikes->index_size - 1))
+			;
+		alikes->index[slot] = i + 1;
+	}
 }
 
 static int grow_alikes(struct alikes *alikes)
@@ -109,25 +133,39 @@ static int grow_alikes(struct alikes *alikes)
 	free(alikes->index);
 	alikes->index = index;
 	alikes->index_size = size;
-	for (uint64_t i = 0; i < alikes->count; i++) {
-		uint64_t slot = hash_alike(alikes->items[i].stack, alikes->items[i].size);
-
-		for (slot &= size - 1; index[slot]; slot = (slot + 1) & (size - 1))
-			;
-		index[slot] = i + 1;
-	}
+	index_alikes(alikes);
 	return 0;
+}
+
+/** Leaves out about half of the kinds. */
+static void thin_alikes(struct alikes *alikes)
+{
+	uint64_t count = 0;
+
+	alikes->thinned++;
+	for (uint64_t i = 0; i < alikes->count; i++)
+		if (!is_left_out(alikes, hash_alike(alikes->items[i].stack, alikes->items[i].size)))
+			alikes->items[count++] = alikes->items[i];
+	alikes->count = count;
+	memset(alikes->index, 0, alikes->index_size * sizeof(*alikes->index));
+	index_alikes(alikes);
 }
 
 static int add_alike(struct alikes *alikes, uint64_t stack, uint64_t size, uint64_t event)
 {
+	uint64_t hash = hash_alike(stack, size), slot, gap;
 	struct alike *alike;
-	uint64_t slot, gap;
-	int error = alikes->count * 2 >= alikes->index_size ? grow_alikes(alikes) : 0;
+	int error = 0;
 
+	if (alikes->count == ALIKES_MOST && alikes->thinned < THINNED_MOST)
+		thin_alikes(alikes);
+	if (is_left_out(alikes, hash) || alikes->count == ALIKES_MOST)
+		return 0;
+	if (alikes->count * 2 >= alikes->index_size)
+		error = grow_alikes(alikes);
 	if (error)
 		return error;
-	slot = hash_alike(stack, size) & (alikes->index_size - 1);
+	slot = hash & (alikes->index_size - 1);
 	while (alikes->index[slot] && (alikes->items[alikes->index[slot] - 1].stack != stack ||
 				       alikes->items[alikes->index[slot] - 1].size != size))
 		slot = (slot + 1) & (alikes->index_size - 1);

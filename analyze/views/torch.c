@@ -79,7 +79,7 @@ void vc_torch_numbers(const struct vc_tables *tables, uint64_t device,
 	}
 	numbers.rounding_waste = numbers.requested_known && numbers.active > numbers.requested ?
 					 numbers.active - numbers.requested : 0;
-	for (uint64_t i = 0; tables->column[VC_COL_trace_device] &&
+	for (uint64_t i = 0; vc_tables_has(tables, VC_COL_trace_device) &&
 			     i < tables->rows[VC_TABLE_trace]; i++)
 		numbers.events += vc_value(tables, VC_COL_trace_device, i) == device;
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_failures]; i++)

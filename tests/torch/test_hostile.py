@@ -178,7 +178,7 @@ class Hostile(unittest.TestCase):
         numbers = random.Random(20261130)
         for data in inputs:
             for i in range(300 if full else 30):
-                verb = ("info", "top", "export", "check")[i % 4]
+                verb = ("info", "top", "export", "check", "timeline", "map", "oom")[i % 7]
                 arguments = ("--to", "json") if verb == "export" else ()
                 self.run_data(self.mutate(data, numbers), *arguments, verb=verb)
 

@@ -440,33 +440,51 @@ static void test_steps_by_marks(void **state)
 
 /* ---- the set ---- */
 
+/* Against the plainest means, over a few thousand ranges that come and go. */
 static void test_ordered(void **state)
 {
-	static const uint64_t members[] = {0, 63, 64, 4095, 4096, 262143, 299999};
-	struct vc_ordered set;
-	size_t count = sizeof(members) / sizeof(*members);
+	enum { PLACES = 9000, ROUNDS = 60000 };
+	static uint64_t sizes[PLACES]; /* of what is at address 100 * i, plus 1; 0: nothing */
+	struct vc_ordered set = {0};
+	uint64_t random = 1, wrong = 0, most = 0, live = 0;
+	bool overlaps;
 
 	(void)state;
-	assert_int_equal(vc_ordered_init(&set, 300000), 0);
-	assert_true(vc_ordered_before(&set, 100) == UINT64_MAX);
-	for (size_t i = 0; i < count; i++)
-		vc_ordered_add(&set, members[i]);
-	for (size_t i = 0; i < count; i++) {
-		assert_true(vc_ordered_before(&set, members[i]) ==
-			    (i ? members[i - 1] : UINT64_MAX));
-		assert_true(vc_ordered_after(&set, members[i]) ==
-			    (i + 1 < count ? members[i + 1] : UINT64_MAX));
+	assert_int_equal(vc_ordered_remove(&set, 5), 0);
+	for (uint64_t i = 0; i < ROUNDS; i++) {
+		uint64_t place, size, before, after;
+		bool expected = false;
+
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		/* first rising, then anywhere */
+		place = i < PLACES / 2 ? i : (random >> 33) % PLACES;
+		size = (random >> 20) % 230;
+		if (sizes[place]) {
+			wrong += vc_ordered_remove(&set, place * 100) != sizes[place] - 1;
+			sizes[place] = 0;
+			live--;
+			continue;
+		}
+		for (before = place; before-- > 0 && !sizes[before];)
+			;
+		for (after = place + 1; after < PLACES && !sizes[after]; after++)
+			;
+		if (size && before < place)
+			expected = (place - before) * 100 < sizes[before] - 1;
+		if (size && after < PLACES)
+			expected |= (after - place) * 100 < size;
+		assert_int_equal(vc_ordered_add(&set, place * 100, size, &overlaps), 0);
+		wrong += overlaps != expected;
+		sizes[place] = size + 1;
+		most = ++live > most ? live : most;
 	}
-	vc_ordered_remove(&set, 4095);
-	assert_int_equal(vc_ordered_before(&set, 4096), 64);
-	assert_int_equal(vc_ordered_after(&set, 64), 4096);
-	vc_ordered_deinit(&set);
-	assert_int_equal(vc_ordered_init(&set, 0), 0);
-	vc_ordered_deinit(&set);
-	assert_int_equal(vc_ordered_init(&set, 1), 0);
-	vc_ordered_add(&set, 0);
-	assert_true(vc_ordered_before(&set, 0) == UINT64_MAX);
-	assert_true(vc_ordered_after(&set, 0) == UINT64_MAX);
+	assert_int_equal(wrong, 0);
+	assert_true(most > VC_ORDERED_FAN * VC_ORDERED_FAN); /* several groups */
+	for (uint64_t i = 0; i < PLACES; i++)
+		if (sizes[i])
+			wrong += vc_ordered_remove(&set, i * 100) != sizes[i] - 1;
+	assert_int_equal(wrong, 0);
+	assert_int_equal(set.count, 0);
 	vc_ordered_deinit(&set);
 }
 
