@@ -11,6 +11,7 @@
 #include "capture/inside/device.h"
 #include "capture/inside/events.h"
 #include "capture/inside/phase.h"
+#include "capture/inside/python.h"
 #include "capture/inside/stack.h"
 #include "capture/inside/start.h"
 #include "capture/inside/store.h"
@@ -83,20 +84,40 @@ VC_API(int, start, (void))
 
 /* ---- blocks and tensors ---- */
 
-static uint32_t capture_stack(const struct vc_registers *registers)
+struct stacks {
+	uint32_t native, python;
+	uint64_t module_object;
+};
+
+static struct stacks capture_stacks(const struct vc_registers *registers)
 {
-	if (vc_thread_local.depth == 1)
-		return vc_stack_capture(registers);
-	vc_store_count(VC_COUNTER_STACKS_SKIPPED);
-	return 0;
+	struct stacks stacks = {0};
+
+	if (vc_thread_local.depth != 1) {
+		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
+		return stacks;
+	}
+	stacks.native = vc_stack_capture(registers);
+	stacks.python = vc_python_stack(&stacks.module_object);
+	return stacks;
 }
 
-static bool report_death(uint64_t address, enum vc_kind kind, uint32_t stack,
+static void set_stacks(struct vc_birth *birth, const struct vc_registers *registers)
+{
+	struct stacks stacks = capture_stacks(registers);
+
+	birth->stack = stacks.native;
+	birth->python = stacks.python;
+	birth->module_object = stacks.module_object;
+}
+
+static bool report_death(uint64_t address, enum vc_kind kind, struct stacks stacks,
 			 enum vc_own_call call)
 {
 	struct vc_claim claim;
 	struct vc_death death = {
-		.stack = stack,
+		.stack = stacks.native,
+		.python = stacks.python,
 		.thread = vc_thread_local.id,
 		.call_name = vc_start_own_name(call),
 		.step = vc_start_step(),
@@ -111,7 +132,8 @@ static bool report_death(uint64_t address, enum vc_kind kind, uint32_t stack,
 static void report_birth(struct vc_birth *birth, enum vc_own_call call)
 {
 	/* What was told before and never taken back is over: its place is used again. */
-	report_death(birth->address, (enum vc_kind)birth->kind, birth->stack, call);
+	report_death(birth->address, (enum vc_kind)birth->kind,
+		     (struct stacks){.native = birth->stack, .python = birth->python}, call);
 	birth->step = vc_start_step();
 	birth->phase = vc_thread_local.phase;
 	birth->thread = vc_thread_local.id;
@@ -139,7 +161,7 @@ VC_API(void, block,
 
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(true)) {
-		birth.stack = capture_stack(&registers);
+		set_stacks(&birth, &registers);
 		if (name)
 			birth.label = vc_store_string(name, strnlen(name, LABEL_MAX));
 		report_birth(&birth, VC_OWN_block);
@@ -154,7 +176,7 @@ VC_API(void, block_free, (const void *pointer))
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(false) && pointer) {
 		if (!report_death((uint64_t)(uintptr_t)pointer, VC_KIND_BLOCK,
-				  capture_stack(&registers), VC_OWN_block_free))
+				  capture_stacks(&registers), VC_OWN_block_free))
 			vc_store_count(VC_COUNTER_BLOCKS_UNKNOWN);
 	}
 	vc_leave();
@@ -194,7 +216,7 @@ VC_API(void, tensor, (const void *pointer, size_t bytes, const char *role, const
 
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(true)) {
-		birth.stack = capture_stack(&registers);
+		set_stacks(&birth, &registers);
 		birth.label = label_of(role, name);
 		report_birth(&birth, VC_OWN_tensor);
 	}
@@ -208,6 +230,6 @@ VC_API(void, tensor_free, (const void *pointer))
 	VC_REGISTERS_OF_CALLER(&registers);
 	if (enter(false))
 		report_death((uint64_t)(uintptr_t)pointer, VC_KIND_TENSOR,
-			     capture_stack(&registers), VC_OWN_tensor_free);
+			     capture_stacks(&registers), VC_OWN_tensor_free);
 	vc_leave();
 }

@@ -714,16 +714,31 @@ static uintptr_t find_entry(const struct vc_cfi_table *table, uintptr_t pc)
 	return table->hdr + (uintptr_t)(intptr_t)pair[1];
 }
 
+static bool find_function(const struct vc_cfi_table *table, uintptr_t pc, struct function *ret)
+{
+	uintptr_t entry = table->hdr ? find_entry(table, pc) : 0;
+
+	return entry && parse_function(table, entry, ret) && pc >= ret->low && pc < ret->high;
+}
+
+bool vc_cfi_function_at(const struct vc_cfi_table *table, uintptr_t pc, uintptr_t *ret_low,
+			uintptr_t *ret_high)
+{
+	struct function f;
+
+	if (!find_function(table, pc, &f))
+		return false;
+	*ret_low = f.low;
+	*ret_high = f.high;
+	return true;
+}
+
 bool vc_cfi_rule_at(const struct vc_cfi_table *table, uintptr_t pc, struct vc_cfi_rule *ret)
 {
 	struct function f;
-	uintptr_t entry;
 
 	*ret = (struct vc_cfi_rule){ 0 };
-	if (!table->hdr)
-		return false;
-	entry = find_entry(table, pc);
-	if (!entry || !parse_function(table, entry, &f) || pc < f.low || pc >= f.high)
+	if (!find_function(table, pc, &f))
 		return false;
 	if (f.signal)
 		ret->kind = VC_CFI_SIGNAL;

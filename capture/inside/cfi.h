@@ -64,6 +64,10 @@ struct vc_cfi_table {
  */
 bool vc_cfi_rule_at(const struct vc_cfi_table *table, uintptr_t pc, struct vc_cfi_rule *ret);
 
+/** Where the function that holds pc begins and ends; false where the table does not know pc. */
+bool vc_cfi_function_at(const struct vc_cfi_table *table, uintptr_t pc, uintptr_t *ret_low,
+			uintptr_t *ret_high);
+
 #ifdef __cplusplus
 }
 #endif

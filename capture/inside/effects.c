@@ -6,6 +6,7 @@
 
 #include "capture/inside/device.h"
 #include "capture/inside/failure.h"
+#include "capture/inside/python.h"
 #include "capture/inside/start.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
@@ -44,10 +45,12 @@ void vc_call_stack(struct vc_call *call)
 {
 	if (call->stack)
 		return;
-	if (call->outer)
-		call->stack = vc_stack_capture(&call->registers);
-	else
+	if (!call->outer) {
 		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
+		return;
+	}
+	call->stack = vc_stack_capture(&call->registers);
+	call->python = vc_python_stack(&call->module_object);
 }
 
 void vc_call_leave(struct vc_call *call)
@@ -83,6 +86,8 @@ void vc_call_birth(const struct vc_call *call, struct vc_birth *ret)
 		.parent = call->parent,
 		.step = vc_start_step(),
 		.stack = call->stack,
+		.python = call->python,
+		.module_object = call->module_object,
 		.phase = vc_thread_local.phase,
 		.thread = vc_thread_local.id,
 		.call_name = vc_start_call_name(call->row),
@@ -107,6 +112,7 @@ void vc_call_death(const struct vc_call *call, struct vc_death *ret)
 {
 	*ret = (struct vc_death){
 		.stack = call->stack,
+		.python = call->python,
 		.thread = vc_thread_local.id,
 		.call_name = vc_start_call_name(call->row),
 		.step = vc_start_step(),

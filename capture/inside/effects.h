@@ -47,8 +47,9 @@ struct vc_call {
 	struct vc_registers registers; /* of the caller */
 
 	/* from here on the effects' own */
-	uint32_t stack;
+	uint32_t stack, python;
 	uint32_t record;
+	uint64_t module_object;
 	uint64_t parent;
 	bool outer;               /* entered from outside the recorder */
 	bool first;               /* this call started the recording */
@@ -114,7 +115,7 @@ void vc_graph_forget(void);
 
 /** Enters the guard; starts the recording if need be and takes the stack. False: not recording. */
 bool vc_call_enter(struct vc_call *call, bool start);
-/** Takes the stack into call->stack if that is not done yet. */
+/** Takes the stacks into call->stack and call->python if that is not done yet. */
 void vc_call_stack(struct vc_call *call);
 /**
  * Enters after a call that allocates. The recording starts here with the first one that worked or

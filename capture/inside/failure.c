@@ -52,6 +52,7 @@ static struct vc_failure describe(const struct vc_call *call, vc_cu_result resul
 		.phase = vc_thread_local.phase,
 		.thread = vc_thread_local.id,
 		.stack = call->stack,
+		.python = call->python,
 	};
 }
 

@@ -36,11 +36,12 @@ bool vc_object_is_driver(const struct vc_object *object)
 
 /* ---- symbols ---- */
 
-static void *address_of(const struct vc_object *object, const ElfW(Sym) *symbol)
+static void *address_of(const struct vc_object *object, const ElfW(Sym) *symbol,
+			unsigned char wanted)
 {
 	unsigned char type = symbol->st_info & 0xf, binding = symbol->st_info >> 4;
 
-	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value || type != STT_FUNC ||
+	if (symbol->st_shndx == SHN_UNDEF || !symbol->st_value || type != wanted ||
 	    (binding != STB_GLOBAL && binding != STB_WEAK))
 		return NULL;
 	return (void *)(object->bias + symbol->st_value);
@@ -48,7 +49,8 @@ static void *address_of(const struct vc_object *object, const ElfW(Sym) *symbol)
 
 /* DT_GNU_HASH: header, a filter that is not needed here, buckets, and chains that end with bit 0. */
 static void *by_gnu_hash(const struct vc_object *object, const uint32_t *table,
-			 const ElfW(Sym) *symbols, const char *strings, const char *name)
+			 const ElfW(Sym) *symbols, const char *strings, const char *name,
+			 unsigned char wanted)
 {
 	uint32_t buckets = table[0], first = table[1], hash = 5381, index;
 	const uint32_t *bucket = (const uint32_t *)((const ElfW(Addr) *)(table + 4) + table[2]);
@@ -65,7 +67,7 @@ static void *by_gnu_hash(const struct vc_object *object, const uint32_t *table,
 
 		if ((value | 1) == (hash | 1) &&
 		    vc_same_text(strings + symbols[index].st_name, name)) {
-			address = address_of(object, &symbols[index]);
+			address = address_of(object, &symbols[index], wanted);
 			if (address)
 				return address;
 		}
@@ -76,7 +78,8 @@ static void *by_gnu_hash(const struct vc_object *object, const uint32_t *table,
 
 /* DT_HASH: the number of buckets and of symbols, buckets, chains that end with 0. */
 static void *by_old_hash(const struct vc_object *object, const uint32_t *table,
-			 const ElfW(Sym) *symbols, const char *strings, const char *name)
+			 const ElfW(Sym) *symbols, const char *strings, const char *name,
+			 unsigned char wanted)
 {
 	uint32_t hash = 0, high;
 
@@ -89,7 +92,7 @@ static void *by_old_hash(const struct vc_object *object, const uint32_t *table,
 		return NULL;
 	for (uint32_t index = table[2 + hash % table[0]]; index;
 	     index = table[2 + table[0] + index]) {
-		void *address = address_of(object, &symbols[index]);
+		void *address = address_of(object, &symbols[index], wanted);
 
 		if (address && vc_same_text(strings + symbols[index].st_name, name))
 			return address;
@@ -97,7 +100,7 @@ static void *by_old_hash(const struct vc_object *object, const uint32_t *table,
 	return NULL;
 }
 
-void *vc_object_symbol(const struct vc_object *object, const char *name)
+static void *symbol_of(const struct vc_object *object, const char *name, unsigned char wanted)
 {
 	const uint32_t *hash = pointer_entry(object, DT_GNU_HASH);
 	const ElfW(Sym) *symbols = pointer_entry(object, DT_SYMTAB);
@@ -106,9 +109,19 @@ void *vc_object_symbol(const struct vc_object *object, const char *name)
 	if (!symbols || !strings)
 		return NULL;
 	if (hash)
-		return by_gnu_hash(object, hash, symbols, strings, name);
+		return by_gnu_hash(object, hash, symbols, strings, name, wanted);
 	hash = pointer_entry(object, DT_HASH);
-	return hash ? by_old_hash(object, hash, symbols, strings, name) : NULL;
+	return hash ? by_old_hash(object, hash, symbols, strings, name, wanted) : NULL;
+}
+
+void *vc_object_symbol(const struct vc_object *object, const char *name)
+{
+	return symbol_of(object, name, STT_FUNC);
+}
+
+void *vc_object_data(const struct vc_object *object, const char *name)
+{
+	return symbol_of(object, name, STT_OBJECT);
 }
 
 /* ---- objects ---- */

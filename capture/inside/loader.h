@@ -53,6 +53,8 @@ const char *vc_object_soname(const struct vc_object *object);
 
 /** Address of the function that it defines under this name, of whatever version; NULL: none. */
 void *vc_object_symbol(const struct vc_object *object, const char *name);
+/** The same for what is no function. */
+void *vc_object_data(const struct vc_object *object, const char *name);
 
 /** Whether it is a driver: by its SONAME, wherever the file lies. */
 bool vc_object_is_driver(const struct vc_object *object);

@@ -218,6 +218,9 @@ struct pass {
 	struct vc_cfi_rule rule;
 	uint32_t module;
 	bool found;
+	bool function;	/* where it begins and ends is asked for, not the rule */
+	uintptr_t low;
+	uintptr_t high;
 };
 
 static __attribute__((noinline)) void add_or_keep(struct pass *pass,
@@ -278,6 +281,14 @@ static void settle(const struct pass *pass, const struct dl_phdr_info *info)
 	known = true;
 }
 
+static void answer(struct pass *pass, const struct vc_cfi_table *table)
+{
+	if (pass->function)
+		pass->found = vc_cfi_function_at(table, pass->pc, &pass->low, &pass->high);
+	else
+		pass->found = vc_cfi_rule_at(table, pass->pc, &pass->rule);
+}
+
 static int visit(struct dl_phdr_info *info, size_t size, void *argument)
 {
 	struct pass *pass = argument;
@@ -292,8 +303,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *argument)
 			pass->current = true;
 			pass->module = pass->pc ? find(pass->pc) : 0;
 			if (pass->module)
-				pass->found = vc_cfi_rule_at(&modules[pass->module].cfi, pass->pc,
-							     &pass->rule);
+				answer(pass, &modules[pass->module].cfi);
 			return 1;
 		}
 		pass->number = ++last_pass;
@@ -336,6 +346,16 @@ bool vc_module_rule(uintptr_t pc, struct vc_cfi_rule *rule, uint32_t *module)
 	ask(&pass);
 	*rule = pass.rule;
 	*module = pass.module;
+	return pass.found;
+}
+
+bool vc_module_function(uintptr_t pc, uintptr_t *ret_low, uintptr_t *ret_high)
+{
+	struct pass pass = { .pc = pc, .function = true };
+
+	ask(&pass);
+	*ret_low = pass.low;
+	*ret_high = pass.high;
 	return pass.found;
 }
 

@@ -64,6 +64,9 @@ void vc_modules_check(void);
  */
 bool vc_module_rule(uintptr_t pc, struct vc_cfi_rule *rule, uint32_t *module);
 
+/** Where the function that holds pc begins and ends, by its unwind data; false: it has none. */
+bool vc_module_function(uintptr_t pc, uintptr_t *ret_low, uintptr_t *ret_high);
+
 /*
  * Whoever stands in front of dlclose says so once, and then calls begin before and end after the
  * real call. Until then every capture asks the loader whether an object is gone.

@@ -205,8 +205,7 @@ static uint32_t text_id(const char *text)
 	return text ? vc_store_string(text, strlen(text)) : 0;
 }
 
-/* Appends a row whose first word is its check over the others. */
-static uint32_t row_add(enum vc_recording_table table, const void *image, size_t bytes)
+uint32_t vc_names_row_add(enum vc_recording_table table, const void *image, size_t bytes)
 {
 	uint64_t row = vc_space_append(table, 1);
 	const uint64_t *words = image;
@@ -236,7 +235,7 @@ uint32_t vc_store_module_add(const char *path, uint64_t bias, uint64_t low, uint
 	image.path = text_id(path);
 	/* Frames have 16 bits for the row plus 1. */
 	if (vc_space_used(VC_REC_MODULES) < UINT16_MAX)
-		row = row_add(VC_REC_MODULES, &image, sizeof(image));
+		row = vc_names_row_add(VC_REC_MODULES, &image, sizeof(image));
 	if (row >= UINT16_MAX) {
 		vc_store_count(VC_COUNTER_MODULES_LOST);
 		return UINT32_MAX;
@@ -251,7 +250,7 @@ void vc_store_thread_add(uint32_t thread, const char *name)
 	if (!vc_store_ready())
 		return;
 	image.name = text_id(name);
-	if (row_add(VC_REC_THREADS, &image, sizeof(image)) == UINT32_MAX)
+	if (vc_names_row_add(VC_REC_THREADS, &image, sizeof(image)) == UINT32_MAX)
 		vc_store_count(VC_COUNTER_STRINGS_LOST);
 }
 
@@ -263,7 +262,7 @@ void vc_store_environment_add(const char *name, const char *value)
 		return;
 	image.name = text_id(name);
 	image.value = text_id(value);
-	if (row_add(VC_REC_ENVIRONMENT, &image, sizeof(image)) == UINT32_MAX)
+	if (vc_names_row_add(VC_REC_ENVIRONMENT, &image, sizeof(image)) == UINT32_MAX)
 		vc_store_count(VC_COUNTER_STRINGS_LOST);
 }
 

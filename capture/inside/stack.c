@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capture/inside/modules.h"
+#include "capture/inside/python.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
 
@@ -32,6 +33,7 @@ void vc_stack_forget(void)
 {
 	leave_out_own_frames(); /* a recording may begin before the constructors have run */
 	memset(module, 0, sizeof(module));
+	vc_python_evals_forget();
 }
 
 /* Two threads that meet a module at once may each write a row of it; either is good. */
@@ -49,6 +51,7 @@ static uint32_t module_row(uint32_t number)
 				  view.build_id_size);
 	if (row >= UINT16_MAX)
 		return 0;
+	vc_python_object(view.low);
 	__atomic_store_n(&module[number].bias, view.bias, __ATOMIC_RELAXED);
 	__atomic_store_n(&module[number].row_plus_one, row + 1, __ATOMIC_RELEASE);
 	return row + 1;
@@ -68,6 +71,7 @@ static uint32_t add(uint64_t *frames, const struct vc_native_stack *stack, uint3
 
 		frames[i] = vc_frame(row_plus_one, stack->pcs[at] - bias);
 	}
+	vc_python_evals(stack, module_row);
 	if (end != VC_STACK_COMPLETE)
 		vc_store_count(VC_COUNTER_STACKS_CUT);
 	return vc_store_stack_add(stack->hash, frames, count, end);

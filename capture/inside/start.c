@@ -15,6 +15,7 @@
 #include "capture/inside/facts.h"
 #include "capture/inside/observe.h"
 #include "capture/inside/failure.h"
+#include "capture/inside/python.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -178,6 +179,7 @@ static void open_recording(void)
 	}
 	vc_start_thread();
 	vc_facts_write();
+	vc_python_begin();
 	vc_unhooked_begin();
 	__atomic_store_n(&announce, 1, __ATOMIC_RELEASE);
 	VC_OBSERVE(recording);

@@ -235,6 +235,7 @@ int vc_store_start(const struct vc_store_options *options, int *ret_descriptor)
 	root = vc_space_root();
 	fixed_fill(root, options);
 	vc_names_start();
+	vc_codes_start();
 	vc_sites_start();
 	vc_index_start();
 	vc_put(&root->used[VC_REC_FREED], vc_word(vc_space_room(VC_REC_FREED)));
@@ -266,6 +267,7 @@ void vc_store_forget(void)
 	vc_index_forget();
 	vc_sites_forget();
 	vc_names_forget();
+	vc_codes_forget();
 	vc_space_forget();
 	vc_thread_forget();
 }

@@ -143,6 +143,21 @@ const char *vc_store_text(uint32_t id);
 uint32_t vc_store_stack_known(uint64_t hash, uint32_t count);
 uint32_t vc_store_stack_add(uint64_t hash, const uint64_t *frames, uint32_t count,
 			    enum vc_stack_end end);
+/** Any bytes as a stack whose frames they are; 0: too many (VC_STORE_BYTES_MAX), or no room. */
+#define VC_STORE_BYTES_MAX 16256u
+uint32_t vc_store_bytes(const void *bytes, size_t length);
+
+/** What tells one code object from another: addresses and numbers that differ where its names do. */
+struct vc_code_print {
+	uint64_t word[6];
+};
+/** Row of a code object plus 1 by its print; 0: it has none yet. Prints are compared. */
+uint32_t vc_store_code_known(const struct vc_code_print *print);
+/** Keeps one: the row plus 1; 0 where there is no room. `row` needs no check. */
+uint32_t vc_store_code_add(const struct vc_code_print *print, const struct vc_code_row *row);
+/** Keeps a range of code that runs Python; see struct vc_eval_row. False: no room. */
+bool vc_store_eval_add(uint32_t module_plus_one, uint64_t low, uint64_t high);
+
 /** Row of a loaded object; UINT32_MAX when there is no room (counted). Not interned. */
 uint32_t vc_store_module_add(const char *path, uint64_t bias, uint64_t low, uint64_t high,
 			     const uint8_t *build_id, uint32_t build_id_bytes);

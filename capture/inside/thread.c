@@ -20,6 +20,8 @@ _Static_assert(sizeof(struct vc_thread_local) <= 64, "thread-local storage of a 
 _Static_assert(sizeof(struct vc_thread) <= VC_PAGE, "the head of a block is one page");
 _Static_assert(VC_THREAD_UNWIND_BYTES % VC_PAGE == 0, "whole pages, so that they can be emptied");
 
+#define VC_BLOCK_BYTES (VC_PAGE + VC_THREAD_UNWIND_BYTES + VC_THREAD_PYTHON_BYTES)
+
 __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 
 /*
@@ -51,6 +53,7 @@ static struct vc_thread *block_next(struct vc_thread *block)
  */
 static struct vc_thread *block_adopt(struct vc_thread *block)
 {
+	__atomic_store_n(&block->reads_python, 0, __ATOMIC_RELAXED);
 	if (vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED) != 0)
 		memset(vc_thread_unwind(block), 0, VC_THREAD_UNWIND_BYTES);
 	return block;
@@ -96,13 +99,13 @@ static struct vc_thread *block_make(uint32_t thread)
 {
 	struct vc_thread *block, *first;
 
-	if (!vc_budget_addresses(VC_PAGE + VC_THREAD_UNWIND_BYTES))
+	if (!vc_budget_addresses(VC_BLOCK_BYTES))
 		return NULL;
-	block = vc_sys_mmap(NULL, VC_PAGE + VC_THREAD_UNWIND_BYTES, PROT_READ | PROT_WRITE,
+	block = vc_sys_mmap(NULL, VC_BLOCK_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vc_sys_failed(block))
 		return NULL;
-	vc_sys_madvise(block, VC_PAGE + VC_THREAD_UNWIND_BYTES, MADV_DONTDUMP);
+	vc_sys_madvise(block, VC_BLOCK_BYTES, MADV_DONTDUMP);
 	block->owner = thread;
 	first = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
 	do {
@@ -136,13 +139,30 @@ void *vc_thread_unwind(struct vc_thread *block)
 	return (char *)block + VC_PAGE;
 }
 
+void *vc_thread_python(struct vc_thread *block)
+{
+	return (char *)block + VC_PAGE + VC_THREAD_UNWIND_BYTES;
+}
+
+bool vc_threads_read_python(void)
+{
+	struct vc_thread *block = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
+
+	for (; block; block = block_next(block))
+		if (__atomic_load_n(&block->reads_python, __ATOMIC_SEQ_CST))
+			return true;
+	return false;
+}
+
 void vc_thread_forget(void)
 {
 	struct vc_thread_local *local = &vc_thread_local;
 	uint32_t thread = (uint32_t)vc_sys_gettid();
 
-	for (struct vc_thread *block = blocks; block; block = block->next)
+	for (struct vc_thread *block = blocks; block; block = block->next) {
 		block->owner = block == local->block ? thread : 0;
+		block->reads_python = 0;
+	}
 	next_probe = NULL;
 	local->id = thread;
 }

@@ -16,11 +16,14 @@
 
 /** Bytes for the unwinder's state of a thread: whole pages. */
 #define VC_THREAD_UNWIND_BYTES (160 * 1024)
+/** Bytes for what is put together of a stack of Python: whole pages. */
+#define VC_THREAD_PYTHON_BYTES (8 * 1024)
 
-/** A thread's block of private memory: this page, then the unwinder's pages. */
+/** A thread's block of private memory: this page, then the unwinder's pages, then Python's. */
 struct vc_thread {
 	struct vc_thread *next;
 	uint32_t owner;           /* kernel thread id; 0: nobody's */
+	uint32_t reads_python;    /* 1 while it reads what belongs to an interpreter; see python.c */
 };
 
 /** At most 64 bytes of TLS. */
@@ -79,6 +82,10 @@ struct vc_thread *vc_thread_block(void);
  * never touched take no memory.
  */
 void *vc_thread_unwind(struct vc_thread *block);
+/** VC_THREAD_PYTHON_BYTES at a page boundary, of any content. */
+void *vc_thread_python(struct vc_thread *block);
+/** Whether any thread's block has reads_python set. On any thread. */
+bool vc_threads_read_python(void);
 /** In a forked child, on its only thread: blocks of the parent's threads may be used again. */
 void vc_thread_forget(void);
 

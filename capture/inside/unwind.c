@@ -651,6 +651,7 @@ static void report(const struct kept *kept, struct vc_native_stack *ret)
 	while (count > 1 && kept->pc[count - 1] > low && kept->pc[count - 1] <= high)
 		count--;
 	ret->pcs = kept->pc;
+	ret->sps = kept->sp;
 	ret->modules = kept->module;
 	ret->hash = kept->hash[count - 1];
 	ret->count = count;

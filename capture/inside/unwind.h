@@ -77,6 +77,7 @@ struct vc_registers {
  */
 struct vc_native_stack {
 	const uint64_t *pcs;
+	const uintptr_t *sps; /* where each frame begins: it ends where the one further out does */
 	const uint16_t *modules;
 	uint64_t hash;
 	uint32_t count;
