@@ -33,6 +33,14 @@ enum vc_walk_kind {
 	VC_WALK_FACTS = 2,    /* struct vc_walk_fact */
 	VC_WALK_SEGMENTS = 3, /* struct vc_walk_segment */
 	VC_WALK_BLOCKS = 4,   /* struct vc_walk_block */
+	/* walk_tensors.h: */
+	VC_WALK_TENSORS = 8,       /* struct vc_walk_tensor */
+	VC_WALK_STORAGES = 9,      /* struct vc_walk_storage */
+	VC_WALK_NODES = 10,        /* struct vc_walk_node */
+	VC_WALK_SAVED = 11,        /* struct vc_walk_saved */
+	VC_WALK_HOLDERS = 12, /* struct vc_walk_holder */
+	VC_WALK_STEPS = 13,        /* struct vc_walk_step */
+	VC_WALK_WALKS = 14,        /* struct vc_walk_walk */
 	VC_WALK_KINDS = 32,   /* more than the highest number there can be */
 };
 
