@@ -15,18 +15,10 @@ struct pass {
 
 /* ---- adding objects ---- */
 
-/* Whether the collector could see it: what it cannot see has nothing behind it. */
+/* What the collector does not look at has nothing behind it. */
 static bool worth_a_look(struct vc_python_object *object)
 {
-	struct vc_python_object *type = vc_py_type(object);
-	int (*is_collected)(struct vc_python_object *object);
-
-	if (!vc_type_collected(type))
-		return false;
-	*(void **)&is_collected = vc_object_field(type, VC_TYPE_IS_COLLECTED);
-	if (is_collected && !is_collected(object))
-		return false;
-	return vc_py.PyObject_GC_IsTracked(object);
+	return vc_object_collected(object) && vc_py.PyObject_GC_IsTracked(object);
 }
 
 static void add(struct pass *pass, struct vc_python_object *object, struct vc_reach reach)

@@ -149,7 +149,7 @@ static bool is_own_dict(struct vc_python_object *object, const struct vc_python_
 
 	if (vc_py_type(dict) != vc_py.PyDict_Type && !vc_object_is(dict, VC_PYTHON_DICT))
 		return false;
-	if (vc_type_flags(vc_py_type(object)) >> 31 & 1)
+	if (vc_object_is_type(object))
 		return vc_object_field(object, VC_TYPE_DICT) == dict;
 	if (vc_object_is(object, VC_PYTHON_DICT) || vc_object_is_sequence(object))
 		return false;
@@ -305,7 +305,7 @@ static uint32_t key_step(const struct words *words, struct vc_walk_step step,
 static uint32_t attribute_step(const struct words *words, struct vc_walk_step step,
 			       struct vc_python_object *owner, const char *name)
 {
-	bool is_class = vc_type_flags(vc_py_type(owner)) >> 31 & 1;
+	bool is_class = vc_object_is_type(owner);
 
 	step.kind = VC_STEP_ATTRIBUTE;
 	step.text = text_of(words, name);

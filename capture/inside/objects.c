@@ -87,7 +87,7 @@ struct vc_python_object *vc_type_find(struct vc_python_object *type, const char 
 	for (uint64_t i = 0; i < vc_sequence_length(mro); i++) {
 		struct vc_python_object *of = vc_sequence_items(mro)[i], *found;
 
-		if (!(vc_type_flags(vc_py_type(of)) >> 31 & 1)) /* not a type */
+		if (!vc_object_is_type(of))
 			continue;
 		found = vc_dict_find(vc_object_field(of, VC_TYPE_DICT), name);
 		if (found)

@@ -91,13 +91,30 @@ static inline bool vc_object_is_sequence(const struct vc_python_object *object)
 	return vc_type_flags(vc_py_type(object)) & (1u << VC_PYTHON_LIST | 1u << VC_PYTHON_TUPLE);
 }
 
+/** Whether an object is a type. */
+static inline bool vc_object_is_type(const struct vc_python_object *object)
+{
+	return vc_type_flags(vc_py_type(object)) >> 31 & 1;
+}
+/** Whether the collector could meet it: a type that is no part of the heap has no visiting. */
+static inline bool vc_object_collected(struct vc_python_object *object)
+{
+	struct vc_python_object *type = vc_py_type(object);
+	int (*is_collected)(struct vc_python_object *object);
+
+	if (!vc_type_collected(type))
+		return false;
+	*(void **)&is_collected = vc_object_field(type, VC_TYPE_IS_COLLECTED);
+	return !is_collected || is_collected(object);
+}
+
 /** Visits what an object refers to; the visitor's result where it is not 0. */
 static inline int vc_object_visit_all(struct vc_python_object *object, vc_object_visit visit,
 				      void *argument)
 {
 	vc_object_traverse traverse;
 
-	if (!vc_type_collected(vc_py_type(object)))
+	if (!vc_object_collected(object))
 		return 0;
 	*(void **)&traverse = vc_object_field(vc_py_type(object), VC_TYPE_TRAVERSE);
 	return traverse ? traverse(object, visit, argument) : 0;

@@ -66,7 +66,7 @@ static bool array_grow(struct vc_pages *pages, struct vc_array *array, size_t si
 	return true;
 }
 
-/* Sizes of items are powers of two or the room is rounded down: the mapping is room * size at most. */
+/* Room is rounded down to whole items: what is mapped is that, to the next page. */
 void *vc_array_add(struct vc_pages *pages, struct vc_array *array, size_t size)
 {
 	if (array->count == array->room && !array_grow(pages, array, size))

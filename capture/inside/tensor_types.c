@@ -39,6 +39,14 @@ static bool find_accessors(struct vc_torch *torch)
 	return true;
 }
 
+static struct vc_python_object *storage_accessor(void)
+{
+	struct vc_python_object *base = of_module("torch._C", "StorageBase"), *found;
+
+	found = base ? vc_dict_find(vc_object_field(base, VC_TYPE_DICT), "data_ptr") : NULL;
+	return found && vc_py_type(found) == vc_py.PyMethodDescr_Type ? found : NULL;
+}
+
 static bool find_texts(struct vc_torch *torch)
 {
 	torch->text_data = vc_py.PyUnicode_InternFromString("data");
@@ -113,7 +121,9 @@ bool vc_torch_quiet(struct vc_torch *torch, struct vc_pages *pages, const char *
 	torch->optimizer = of_module("torch.optim.optimizer", "Optimizer");
 	torch->strided = of_module("torch", "strided");
 	torch->mkldnn = of_module("torch", "_mkldnn");
-	if (!torch->strided || !find_accessors(torch) || !find_texts(torch))
+	torch->storage_data_ptr = storage_accessor();
+	if (!torch->strided || !torch->storage_data_ptr || !find_accessors(torch) ||
+	    !find_texts(torch))
 		return false;
 	torch->operators = torch_number("torch._C", "_len_torch_dispatch_stack", 1) == 0 &&
 			   torch_number("torch._C._functorch", "peek_interpreter_stack", 1) == 0;
@@ -336,6 +346,16 @@ bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tenso
 	return is;
 }
 
+/* By the storage's object, which asks nothing of the tensor's class. */
+static uint64_t storage_itself(struct vc_torch *torch, struct vc_python_object *tensor)
+{
+	struct vc_python_object *storage = vc_tensor_call(torch->untyped_storage, tensor);
+	int64_t address = storage ? vc_tensor_number(torch->storage_data_ptr, storage, 0) : 0;
+
+	vc_py.Py_DecRef(storage);
+	return (uint64_t)address;
+}
+
 uint64_t vc_tensor_storage(struct vc_torch *torch, struct vc_python_object *tensor)
 {
 	const struct vc_heap_type type = vc_heap_type(torch, vc_py_type(tensor));
@@ -344,7 +364,7 @@ uint64_t vc_tensor_storage(struct vc_torch *torch, struct vc_python_object *tens
 	int64_t offset, size;
 
 	if (type.dispatches)
-		return (uint64_t)vc_tensor_number(torch->data_ptr, tensor, 0);
+		return storage_itself(torch, tensor);
 	layout = vc_tensor_get(torch->layout, tensor);
 	if (layout)
 		vc_py.Py_DecRef(layout);

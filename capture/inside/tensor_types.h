@@ -4,8 +4,8 @@
  *
  * An object's type is asked, never the object: a proxy's __class__ would run. A tensor is read by
  * the descriptors of torch._C.TensorBase, so that no subclass gets in between. Of a type with a
- * __torch_dispatch__ of its own even sizes and device may be answered by its code: of such a
- * tensor only the address and the type of its elements are asked, which never are. What is found
+ * __torch_dispatch__ of its own even sizes, device and address may be answered by its code: of such
+ * a tensor only the storage and the type of its elements are asked, which never are. What is found
  * is kept for the time of one walk. CTX: the GIL held, inside vc_torch_quiet.
  */
 #ifndef VC_CAPTURE_INSIDE_TENSOR_TYPES_H
@@ -53,6 +53,7 @@ struct vc_heap_type {
 	METHOD(get_device)                                                                         \
 	METHOD(_is_view)                                                                           \
 	METHOD(stride)                                                                             \
+	METHOD(untyped_storage)                                                                    \
 	GETTER(grad)                                                                               \
 	GETTER(grad_fn)                                                                            \
 	GETTER(_base)                                                                              \
@@ -69,6 +70,7 @@ struct vc_torch {
 	struct vc_python_object *tensor, *parameter, *buffer;
 	struct vc_python_object *module, *optimizer; /* NULL: not loaded */
 	struct vc_python_object *strided, *mkldnn;
+	struct vc_python_object *storage_data_ptr; /* method of torch._C.StorageBase */
 	struct vc_python_object *quiet;           /* a DisableTorchFunction, entered */
 	struct vc_python_object *collector;       /* module gc */
 	struct vc_python_object *text_data, *text_unpack_hook, *text_main_grad;
@@ -122,10 +124,7 @@ bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tenso
 /** An attribute as a new reference; NULL for None and where it raised. */
 struct vc_python_object *vc_tensor_get(struct vc_python_object *getter,
 				       struct vc_python_object *tensor);
-/**
- * Address of its storage, 0 where it has none of its own. Of a tensor whose class dispatches: that
- * of its first element.
- */
+/** Address of its storage, 0 where it has none of its own. */
 uint64_t vc_tensor_storage(struct vc_torch *torch, struct vc_python_object *tensor);
 
 #endif

@@ -155,16 +155,15 @@ static uint64_t describe_shape(struct vc_tensors *walk, struct vc_python_object 
 }
 
 /* Fills a row; returns the end of what it reaches in its storage. */
-static uint64_t describe(struct vc_tensors *walk, struct vc_python_object *tensor,
+static uint64_t describe(struct vc_tensors *walk, struct vc_python_object *tensor, uint64_t address,
 			 struct vc_walk_tensor *row)
 {
 	struct vc_torch *torch = &walk->torch;
 	struct vc_heap_type type = vc_heap_type(torch, vc_py_type(tensor));
 	struct vc_python_object *grad_fn;
-	int64_t size = vc_tensor_number(torch->element_size, tensor, 0);
+	int64_t size;
 
 	row->object = (uintptr_t)tensor;
-	row->data = (uint64_t)vc_tensor_number(torch->data_ptr, tensor, 0);
 	row->dtype = dtype_name(walk, tensor);
 	row->type = vc_tensors_text(walk, vc_py_type_name(vc_py_type(tensor)), NULL, NULL);
 	if (vc_tensor_is(torch->requires_grad, tensor))
@@ -182,8 +181,11 @@ static uint64_t describe(struct vc_tensors *walk, struct vc_python_object *tenso
 	}
 	if (type.dispatches) {
 		row->flags |= VC_TENSOR_DISPATCHES;
+		row->data = address;
 		return 0;
 	}
+	size = vc_tensor_number(torch->element_size, tensor, 0);
+	row->data = (uint64_t)vc_tensor_number(torch->data_ptr, tensor, 0);
 	row->device_plus_one = (uint32_t)(vc_tensor_number(torch->get_device, tensor, -1) + 1);
 	row->offset = (uint64_t)vc_tensor_number(torch->storage_offset, tensor, 0);
 	return describe_shape(walk, tensor, (uint64_t)size, row);
@@ -235,7 +237,7 @@ static uint32_t storage_row(struct vc_tensors *walk, uint64_t address, uint64_t 
 static uint32_t new_row(struct vc_tensors *walk, struct vc_python_object *tensor, uint64_t address)
 {
 	struct vc_walk_tensor filled = {0}, *row;
-	uint64_t end = describe(walk, tensor, &filled);
+	uint64_t end = describe(walk, tensor, address, &filled);
 	uint32_t storage = storage_row(walk, address, end, &filled), number;
 	bool is_new = false;
 

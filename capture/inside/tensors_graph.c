@@ -153,7 +153,7 @@ static int visit_behind(struct vc_python_object *object, void *argument)
 			put_saved(walk, object, behind->node, behind->name, behind->detail, true);
 	} else if (kind == VC_HEAP_SAVED) {
 		vc_tensors_saved(walk, object, behind->node, behind->name, behind->detail);
-	} else if (kind == VC_HEAP_OTHER && behind->left && vc_py_type(object) != vc_py.PyType_Type &&
+	} else if (kind == VC_HEAP_OTHER && behind->left && !vc_object_is_type(object) &&
 		   vc_py_type(object) != vc_py.PyModule_Type &&
 		   !(vc_py_type(object) == vc_py.PyDict_Type &&
 		     vc_dict_find(object, "__builtins__"))) {

@@ -91,15 +91,15 @@ class Probe:
     def __init__(self, library):
         self.folder = tempfile.mkdtemp(prefix="vramcore-walk-")
         self.library = ctypes.PyDLL(library)
-        self.path = ctypes.create_string_buffer(4096)
         got = self.library.probe_start(self.folder.encode())
         assert got == 0, got
 
     def walk(self, full=True, holders=True, milliseconds=0, memory=0):
+        path = ctypes.create_string_buffer(4096)
         got = self.library.probe_walk(int(full), int(holders), ctypes.c_uint64(milliseconds),
-                                      ctypes.c_uint64(memory), self.path, ctypes.c_uint64(4096))
+                                      ctypes.c_uint64(memory), path, ctypes.c_uint64(4096))
         assert got >= 0, got
-        path = self.path.value.decode()
+        path = path.value.decode()
         made = Walk(path)
         made.bytes = os.path.getsize(path)
         os.unlink(path)
