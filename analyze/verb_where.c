@@ -117,22 +117,54 @@ static void live_json(struct report *report, const char *key, uint64_t row)
 	vc_emit_object_end(emit);
 }
 
+static void add_row_range(const struct report *report, struct vc_text *text, uint64_t row)
+{
+	add_range(report, text, live(report, VC_COL_allocations_kind, row),
+		  live(report, VC_COL_allocations_address, row),
+		  live(report, VC_COL_allocations_size, row),
+		  vc_string(report->tables, VC_COL_allocations_label, row));
+}
+
+/**
+ * "1,280 bytes past the end of block ...": what an address between things was meant for, if any is
+ * near. The end of one comes first: programs run past ends more often.
+ */
+static bool add_overrun(const struct report *report, struct vc_text *text)
+{
+	const struct vc_where *where = &report->where;
+	bool past = where->before_known && where->before_gap <= VC_WHERE_NEAR &&
+		    (!where->holder_count || where->hole);
+	bool ahead = where->after_known && where->after_gap <= VC_WHERE_NEAR &&
+		     !where->holder_count;
+
+	if (!past && !ahead)
+		return false;
+	vc_text_number(text, past ? where->before_gap : where->after_gap);
+	vc_text_add(text, past ? " bytes past the end of " : " bytes before the start of ");
+	add_row_range(report, text, past ? where->before : where->after);
+	vc_text_add(text, where->holder_count ? ", in " :
+			  where->freed_count  ? ", in nothing that is live; it was" :
+						", in nothing that is live");
+	if (where->holder_count)
+		add_row_range(report, text, where->holders[0]);
+	return true;
+}
+
 static void emit_holders(struct report *report)
 {
 	const struct vc_where *where = &report->where;
 	struct vc_text text = {0};
 
 	vc_text_add(&text, "0x%llx is ", (unsigned long long)where->address);
-	if (where->holder_count) {
+	if (add_overrun(report, &text)) {
+		/* said */
+	} else if (where->holder_count) {
 		uint64_t row = where->holders[0];
 
 		vc_text_number(&text, where->address -
 				      live(report, VC_COL_allocations_address, row));
 		vc_text_add(&text, " bytes into ");
-		add_range(report, &text, live(report, VC_COL_allocations_kind, row),
-			  live(report, VC_COL_allocations_address, row),
-			  live(report, VC_COL_allocations_size, row),
-			  vc_string(report->tables, VC_COL_allocations_label, row));
+		add_row_range(report, &text, row);
 	} else if (where->freed_count) {
 		vc_text_add(&text, "in nothing that is live; it was");
 	} else {
@@ -145,7 +177,8 @@ static void emit_holders(struct report *report)
 		struct vc_text line = {0};
 
 		add_live(report, &line, where->holders[i]);
-		vc_emit_line(report->emit, "  %s %s", i ? "inside" : "is    ", vc_text_get(&line));
+		vc_emit_line(report->emit, "  %s %s", i || where->hole ? "inside" : "is    ",
+			     vc_text_get(&line));
 		vc_text_deinit(&line);
 		live_json(report, NULL, where->holders[i]);
 	}
@@ -300,6 +333,7 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 	vc_report_file_json(report->emit, "file", &report->session->models[0]);
 	vc_emit_address(report->emit, "address", where->address);
 	emit_holders(report);
+	vc_emit_bool(report->emit, "hole", where->hole);
 	emit_neighbour(report, "before", where->before_known, where->before, where->before_gap);
 	emit_neighbour(report, "after", where->after_known, where->after, where->after_gap);
 	emit_freed(report);

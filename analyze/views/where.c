@@ -43,36 +43,78 @@ static bool is_neighbour(uint64_t kind, uint64_t holder_kind)
 	return kind != VC_KIND_RESERVATION || holder_kind == VC_KIND_RESERVATION;
 }
 
+/** Where neighbours are looked for: around [low, high), of things like `kind`, within `inside`. */
+struct vicinity {
+	uint64_t low, high, kind;
+	uint64_t inside_low, inside_high;
+};
+
+/** True if blocks lie in [low, high). */
+static bool has_blocks(const struct vc_tables *tables, uint64_t low, uint64_t high)
+{
+	const uint64_t *kind = tables->column[VC_COL_allocations_kind];
+	const uint64_t *start = tables->column[VC_COL_allocations_address];
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_allocations]; row++)
+		if (kind[row] == VC_KIND_BLOCK && start[row] >= low && start[row] < high)
+			return true;
+	return false;
+}
+
+static struct vicinity vicinity_of(const struct vc_tables *tables, struct vc_where *where)
+{
+	struct vicinity around = {
+		.low = where->address,
+		.high = where->address,
+		.kind = VC_KIND_LINEAR,
+		.inside_high = UINT64_MAX,
+	};
+	uint64_t holder = where->holders[0], kind, low, high;
+
+	if (!where->holder_count)
+		return around;
+	kind = vc_value(tables, VC_COL_allocations_kind, holder);
+	low = vc_value(tables, VC_COL_allocations_address, holder);
+	high = low + vc_value(tables, VC_COL_allocations_size, holder);
+	where->hole = kind != VC_KIND_BLOCK && has_blocks(tables, low, high);
+	if (where->hole) {
+		around.kind = VC_KIND_BLOCK;
+		around.inside_low = low;
+		around.inside_high = high;
+	} else {
+		around.kind = kind;
+		around.low = low;
+		around.high = high;
+	}
+	return around;
+}
+
 static void find_neighbours(const struct vc_tables *tables, struct vc_where *where)
 {
 	const uint64_t *kind = tables->column[VC_COL_allocations_kind];
 	const uint64_t *start = tables->column[VC_COL_allocations_address];
 	const uint64_t *size = tables->column[VC_COL_allocations_size];
-	uint64_t low = where->address, high = where->address, holder = UINT64_MAX;
-	uint64_t holder_kind = VC_KIND_LINEAR;
+	uint64_t holder = where->holder_count ? where->holders[0] : UINT64_MAX;
+	struct vicinity around = vicinity_of(tables, where);
 
-	if (where->holder_count) {
-		holder = where->holders[0];
-		holder_kind = kind[holder];
-		low = start[holder];
-		high = low + size[holder];
-	}
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_allocations]; row++) {
 		uint64_t end = start[row] + size[row];
 
 		if (row == holder || !vc_kind_has_address(kind[row]) || end < start[row] ||
-		    !is_neighbour(kind[row], holder_kind))
+		    !is_neighbour(kind[row], around.kind) || start[row] < around.inside_low ||
+		    end > around.inside_high)
 			continue;
-		if (end <= low && (!where->before_known || low - end < where->before_gap)) {
+		if (end <= around.low &&
+		    (!where->before_known || around.low - end < where->before_gap)) {
 			where->before_known = true;
 			where->before = row;
-			where->before_gap = low - end;
+			where->before_gap = around.low - end;
 		}
-		if (start[row] >= high && size[row] &&
-		    (!where->after_known || start[row] - high < where->after_gap)) {
+		if (start[row] >= around.high && size[row] &&
+		    (!where->after_known || start[row] - around.high < where->after_gap)) {
 			where->after_known = true;
 			where->after = row;
-			where->after_gap = start[row] - high;
+			where->after_gap = start[row] - around.high;
 		}
 	}
 }

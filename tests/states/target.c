@@ -46,6 +46,9 @@ struct holder {
 };
 char *weights;
 struct holder owner;
+struct {
+	int number;
+} driver_empty;
 
 static device_pointer allocate(size_t bytes)
 {
@@ -159,7 +162,11 @@ static void wait_for_end_of_input(void)
 static NOINLINE void crash(void)
 {
 	wait_for_end_of_input();
-	*(volatile int *)8 = 1; /* line: crash */
+#if defined(__x86_64__)
+	__asm__ volatile("movl $1, (%1)" : : "D"(weights), "a"(8) : "memory"); /* line: crash */
+#else
+	*(volatile int *)8 = 1;
+#endif
 }
 
 static void large(uint64_t bytes)

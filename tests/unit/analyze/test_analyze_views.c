@@ -221,9 +221,20 @@ static void test_where(void **state)
 	vc_where_find(tables, 0x10200, &where); /* one past the block */
 	assert_int_equal(where.holder_count, 1);
 	assert_int_equal(where.holders[0], segment);
-	assert_int_equal(where.before, 4);
+	assert_true(where.hole); /* its neighbours are blocks of the same segment */
+	assert_true(where.before_known);
+	assert_int_equal(where.before, block);
 	assert_int_equal(where.before_gap, 0);
+	assert_int_equal(where.after, next);
+	assert_int_equal(where.after_gap, 0x80);
 	assert_int_equal(where.freed_count, 0);
+	vc_where_find(tables, 0x10880, &where);
+	assert_int_equal(where.before, next);
+	assert_int_equal(where.before_gap, 0x500);
+	assert_false(where.after_known);
+	vc_where_find(tables, 0xf010, &where); /* no hole: its neighbours are allocations */
+	assert_false(where.hole);
+	assert_int_equal(where.after, segment);
 	vc_where_find(tables, 0x500000, &where);
 	assert_int_equal(where.holder_count, 0);
 	assert_int_equal(where.before, segment);
