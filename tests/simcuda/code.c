@@ -3,7 +3,6 @@
  * Modules, libraries, kernels and launches: everything is accepted, nothing is read or run. Any
  * name is found as a function; no name is found as a global variable.
  */
-#include <string.h>
 #include <unistd.h>
 
 #include "sim.h"
@@ -98,35 +97,45 @@ void sim_code_destroy_all(uint64_t context)
 /* The function or kernel of that name; the same one every time it is asked for. */
 struct search {
 	uint64_t parent;
-	const char *name;
+	uint64_t name;
 	struct sim_object *found;
 };
+
+/* FNV-1a, of 64 bits: that two names of one module share it will not be seen. */
+static uint64_t hash_name(const char *name)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	while (*name)
+		hash = (hash ^ (unsigned char)*name++) * 0x100000001b3ull;
+	return hash;
+}
 
 static void match(struct sim_object *object, void *argument)
 {
 	struct search *search = argument;
 
-	if (object->code.parent == search->parent &&
-	    !strncmp(object->code.name, search->name, sizeof(object->code.name) - 1))
+	if (object->code.parent == search->parent && object->code.name == search->name)
 		search->found = object;
 }
 
 static CUresult find_code(enum sim_object_type parent_type, uint64_t parent,
 			  enum sim_object_type type, const char *name, uint64_t *ret)
 {
-	struct search search = { .parent = parent, .name = name };
+	struct search search = { .parent = parent };
 
 	if (!name || !*name)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!sim_object_find(parent_type, parent))
 		return CUDA_ERROR_INVALID_HANDLE;
+	search.name = hash_name(name);
 	sim_object_each(type, match, &search);
 	if (!search.found) {
 		search.found = sim_object_create(type);
 		if (!search.found)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		search.found->code.parent = parent;
-		strncpy(search.found->code.name, name, sizeof(search.found->code.name) - 1);
+		search.found->code.name = search.name;
 	}
 	*ret = sim_object_handle(search.found);
 	return CUDA_SUCCESS;
@@ -191,7 +200,19 @@ static CUresult launch(CUfunction function, const unsigned int size[6], CUstream
 			return CUDA_ERROR_INVALID_VALUE;
 	if ((uint64_t)size[3] * size[4] * size[5] > 1024)
 		return CUDA_ERROR_INVALID_VALUE;
+	sim_capture_node(stream);
 	return CUDA_SUCCESS;
+}
+
+static CUresult launch_configured(const CUlaunchConfig *config, CUfunction function)
+{
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	return launch(function,
+		      (const unsigned int[]){ config->gridDimX, config->gridDimY, config->gridDimZ,
+					      config->blockDimX, config->blockDimY,
+					      config->blockDimZ },
+		      config->hStream);
 }
 
 static CUresult function_attribute(int *ret, int attribute, CUfunction function)
@@ -300,5 +321,4 @@ SIM_ENTRY_CONTEXT_TWIN(cuLaunchCooperativeKernel, _ptsz,
 SIM_ENTRY_CONTEXT_TWIN(cuLaunchKernelEx, _ptsz,
 		       (const CUlaunchConfig *config, CUfunction function, void **parameters,
 			void **extra),
-		       ((void)parameters, (void)extra,
-			config ? need_function(function) : CUDA_ERROR_INVALID_VALUE))
+		       ((void)parameters, (void)extra, launch_configured(config, function)))

@@ -82,7 +82,11 @@ static CUresult on_stream(CUstream stream, CUresult (*work)(uint64_t, uint64_t, 
 {
 	CUresult result = sim_stream_check(stream);
 
-	return result != CUDA_SUCCESS ? result : work(to, from, size);
+	if (result == CUDA_SUCCESS)
+		result = work(to, from, size);
+	if (result == CUDA_SUCCESS)
+		sim_capture_node(stream);
+	return result;
 }
 
 static CUresult upload(uint64_t to, uint64_t from, uint64_t size)
@@ -169,7 +173,11 @@ static CUresult copy_2d_on(CUstream stream, const CUDA_MEMCPY2D *plan)
 {
 	CUresult result = sim_stream_check(stream);
 
-	return result != CUDA_SUCCESS ? result : copy_2d(plan);
+	if (result == CUDA_SUCCESS)
+		result = copy_2d(plan);
+	if (result == CUDA_SUCCESS)
+		sim_capture_node(stream);
+	return result;
 }
 
 /* --- fills --- */
@@ -237,7 +245,11 @@ static CUresult fill_on(CUstream stream, uint64_t address, uint32_t value, unsig
 {
 	CUresult result = sim_stream_check(stream);
 
-	return result != CUDA_SUCCESS ? result : fill(address, value, width, count);
+	if (result == CUDA_SUCCESS)
+		result = fill(address, value, width, count);
+	if (result == CUDA_SUCCESS)
+		sim_capture_node(stream);
+	return result;
 }
 
 static CUresult fill_2d(CUstream stream, uint64_t address, uint64_t pitch, uint32_t value,

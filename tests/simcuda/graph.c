@@ -4,13 +4,51 @@
  *
  * While a stream captures, an asynchronous allocation on it gets an address and no bytes: they
  * are charged when the graph is launched for the first time and given back with the graph. A
- * graph lives while its own handle or an executable made of it does. What it would run is not
- * written down.
+ * graph lives while its own handle or an executable made of it does. Of what it would run only the
+ * number of nodes is kept.
  */
 #include "sim.h"
 
 static pthread_mutex_t graph_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t charged[SIM_MAX_DEVICES], charged_high[SIM_MAX_DEVICES];
+
+/* One piece of memory of a graph; given back to a list, never to the system. */
+struct sim_graph_range {
+	uint64_t base;
+	bool freed; /* since the last launch */
+	struct sim_graph_range *next;
+};
+
+static struct sim_graph_range *free_ranges;
+
+/* The lock is held. */
+static struct sim_graph_range *new_range(void)
+{
+	struct sim_graph_range *range;
+
+	if (!free_ranges) {
+		const size_t count = 4096 / sizeof(*range);
+
+		range = sim_pages(count * sizeof(*range));
+		for (size_t i = 0; range && i < count; i++) {
+			range[i].next = free_ranges;
+			free_ranges = &range[i];
+		}
+	}
+	range = free_ranges;
+	if (range)
+		free_ranges = range->next;
+	return range;
+}
+
+static struct sim_graph_range *find_range(const struct sim_object *graph, uint64_t address)
+{
+	struct sim_graph_range *range = graph->graph.ranges;
+
+	while (range && range->base != address)
+		range = range->next;
+	return range;
+}
 
 struct sim_object *sim_capturing(CUstream handle)
 {
@@ -47,8 +85,14 @@ static void drop_reference(struct sim_object *graph)
 
 	if (--graph->graph.references)
 		return;
-	for (uint32_t i = 0; i < graph->graph.count; i++)
-		sim_range_destroy(graph->graph.range[i], 1u << SIM_ROW_GRAPH_MEMORY, &gone);
+	while (graph->graph.ranges) {
+		struct sim_graph_range *range = graph->graph.ranges;
+
+		sim_range_destroy(range->base, 1u << SIM_ROW_GRAPH_MEMORY, &gone);
+		graph->graph.ranges = range->next;
+		range->next = free_ranges;
+		free_ranges = range;
+	}
 	if (graph->graph.backed) {
 		sim_uncharge(graph->device, graph->graph.bytes);
 		charged[graph->device] -= graph->graph.bytes;
@@ -127,6 +171,27 @@ static CUresult begin_to(CUstream handle, CUgraph into)
 	return CUDA_SUCCESS;
 }
 
+struct search {
+	uint64_t graph;
+	bool found;
+};
+
+static void match_capture(struct sim_object *stream, void *argument)
+{
+	struct search *search = argument;
+
+	search->found |= stream->stream.graph == search->graph;
+}
+
+static void leave(struct sim_object *stream, void *argument)
+{
+	if (stream->stream.graph != *(uint64_t *)argument)
+		return;
+	stream->stream.graph = 0;
+	stream->stream.joined = false;
+}
+
+/* Streams that joined leave with the one that began. */
 static CUresult end(CUstream handle, CUgraph *ret)
 {
 	struct sim_object *stream = sim_object_find(SIM_STREAM, (uint64_t)handle);
@@ -137,9 +202,25 @@ static CUresult end(CUstream handle, CUgraph *ret)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!stream->stream.graph)
 		return CUDA_ERROR_ILLEGAL_STATE;
+	if (stream->stream.joined)
+		return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
 	*ret = (CUgraph)stream->stream.graph;
-	stream->stream.graph = 0;
+	sim_object_each(SIM_STREAM, leave, ret);
 	return CUDA_SUCCESS;
+}
+
+void sim_capture_join(CUstream handle, uint64_t graph)
+{
+	struct sim_object *stream = sim_object_find(SIM_STREAM, (uint64_t)handle);
+	struct search search = { .graph = graph };
+
+	if (!stream || stream->stream.graph || !graph)
+		return;
+	sim_object_each(SIM_STREAM, match_capture, &search);
+	if (!search.found)
+		return;
+	stream->stream.graph = graph;
+	stream->stream.joined = true;
 }
 
 static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
@@ -161,6 +242,14 @@ static CUresult capture_info(CUstream stream, CUstreamCaptureStatus *status, cuu
 	return CUDA_SUCCESS;
 }
 
+static void no_dependencies(const CUgraphNode **nodes, const CUgraphEdgeData **edges)
+{
+	if (nodes)
+		*nodes = NULL;
+	if (edges)
+		*edges = NULL;
+}
+
 CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph, size_t size,
 			    CUdeviceptr *ret)
 {
@@ -170,18 +259,25 @@ CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph
 				       .device = graph->device,
 				       .whole = true };
 	struct sim_range *range;
+	struct sim_graph_range *entry;
 	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
 
 	(void)context;
 	if (!ret || !size)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&graph_lock);
-	if (graph->graph.count < SIM_GRAPH_RANGES)
+	entry = new_range();
+	if (entry)
 		result = sim_range_create(&request, &range);
 	if (result == CUDA_SUCCESS) {
-		graph->graph.range[graph->graph.count++] = range->base;
+		*entry = (struct sim_graph_range){ .base = range->base,
+						   .next = graph->graph.ranges };
+		graph->graph.ranges = entry;
 		graph->graph.bytes += range->span;
 		*ret = range->base;
+	} else if (entry) {
+		entry->next = free_ranges;
+		free_ranges = entry;
 	}
 	pthread_mutex_unlock(&graph_lock);
 	return result;
@@ -189,33 +285,31 @@ CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph
 
 CUresult sim_graph_free(struct sim_object *graph, uint64_t address)
 {
-	CUresult result = CUDA_ERROR_INVALID_VALUE;
+	bool found;
 
 	pthread_mutex_lock(&graph_lock);
-	for (uint32_t i = 0; i < graph->graph.count; i++)
-		if (graph->graph.range[i] == address)
-			result = CUDA_SUCCESS;
+	found = find_range(graph, address) != NULL;
 	pthread_mutex_unlock(&graph_lock);
-	return result;
+	return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* The range of a living graph that starts there. */
 struct owner {
 	uint64_t address;
 	struct sim_object *graph;
-	uint32_t range;
+	struct sim_graph_range *range;
 };
 
 static void match_owner(struct sim_object *graph, void *argument)
 {
 	struct owner *owner = argument;
 
-	for (uint32_t i = 0; i < graph->graph.count; i++) {
-		if (graph->graph.range[i] != owner->address)
-			continue;
-		owner->graph = graph;
-		owner->range = i;
-	}
+	struct sim_graph_range *range = find_range(graph, owner->address);
+
+	if (!range)
+		return;
+	owner->graph = graph;
+	owner->range = range;
 }
 
 CUresult sim_graph_free_now(uint64_t address)
@@ -225,9 +319,8 @@ CUresult sim_graph_free_now(uint64_t address)
 
 	pthread_mutex_lock(&graph_lock);
 	sim_object_each(SIM_GRAPH, match_owner, &owner);
-	if (owner.graph && owner.graph->graph.backed &&
-	    !(owner.graph->graph.freed & 1u << owner.range)) {
-		owner.graph->graph.freed |= 1u << owner.range;
+	if (owner.graph && owner.graph->graph.backed && !owner.range->freed) {
+		owner.range->freed = true;
 		result = CUDA_SUCCESS;
 	}
 	pthread_mutex_unlock(&graph_lock);
@@ -235,6 +328,23 @@ CUresult sim_graph_free_now(uint64_t address)
 }
 
 /* --- nodes --- */
+
+static struct sim_object *make_node(struct sim_object *graph)
+{
+	struct sim_object *node = sim_object_create(SIM_NODE);
+
+	if (node)
+		node->exec.graph = graph;
+	return node;
+}
+
+void sim_capture_node(CUstream stream)
+{
+	struct sim_object *graph = sim_capturing(stream);
+
+	if (graph)
+		make_node(graph);
+}
 
 static CUresult add_node(CUgraphNode *ret, CUgraph handle)
 {
@@ -244,10 +354,9 @@ static CUresult add_node(CUgraphNode *ret, CUgraph handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!graph)
 		return CUDA_ERROR_INVALID_HANDLE;
-	node = sim_object_create(SIM_NODE);
+	node = make_node(graph);
 	if (!node)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	node->exec.graph = graph;
 	*ret = (CUgraphNode)sim_object_handle(node);
 	return CUDA_SUCCESS;
 }
@@ -267,7 +376,7 @@ static CUresult add_allocation(CUgraphNode *ret, CUgraph handle,
 	if (!sim_device_valid(parameters->poolProps.location.id))
 		return CUDA_ERROR_INVALID_DEVICE;
 	/* All memory of a graph is charged to one device here. */
-	if (graph->graph.count && graph->device != parameters->poolProps.location.id)
+	if (graph->graph.ranges && graph->device != parameters->poolProps.location.id)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	graph->device = parameters->poolProps.location.id;
 	result = sim_graph_allocate(NULL, graph, parameters->bytesize, &parameters->dptr);
@@ -303,13 +412,47 @@ static CUresult add_any(CUgraphNode *ret, CUgraph handle, CUgraphNodeParams *par
 	}
 }
 
+struct listing {
+	const struct sim_object *graph;
+	CUgraphNode *nodes;
+	size_t room, count;
+};
+
+static void list_node(struct sim_object *node, void *argument)
+{
+	struct listing *listing = argument;
+
+	if (node->exec.graph != listing->graph)
+		return;
+	if (listing->nodes && listing->count < listing->room)
+		listing->nodes[listing->count] = (CUgraphNode)sim_object_handle(node);
+	listing->count++;
+}
+
+/* Without room for them only their number; what is left of the room is cleared. */
+static CUresult get_nodes(CUgraph handle, CUgraphNode *nodes, size_t *count)
+{
+	struct listing listing = { .graph = find_graph(handle), .nodes = nodes };
+
+	if (!count)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!listing.graph)
+		return CUDA_ERROR_INVALID_HANDLE;
+	listing.room = nodes ? *count : 0;
+	sim_object_each(SIM_NODE, list_node, &listing);
+	for (size_t i = listing.count; nodes && i < listing.room; i++)
+		nodes[i] = NULL;
+	*count = nodes && listing.count > listing.room ? listing.room : listing.count;
+	return CUDA_SUCCESS;
+}
+
 static CUresult destroy_node(CUgraphNode handle)
 {
 	struct sim_object *node = sim_object_find(SIM_NODE, (uint64_t)handle);
 
 	if (!node)
 		return CUDA_ERROR_INVALID_HANDLE;
-	if (node->exec.graph->graph.count)
+	if (node->exec.graph->graph.ranges)
 		return CUDA_ERROR_NOT_SUPPORTED;
 	sim_object_destroy(node);
 	return CUDA_SUCCESS;
@@ -323,7 +466,7 @@ static CUresult clone_graph(struct sim_object *context, CUgraph *ret, CUgraph ha
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!graph)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return graph->graph.count ? CUDA_ERROR_NOT_SUPPORTED : create(context, ret, 0);
+	return graph->graph.ranges ? CUDA_ERROR_NOT_SUPPORTED : create(context, ret, 0);
 }
 
 /* --- executables --- */
@@ -336,7 +479,7 @@ static CUresult instantiate(CUgraphExec *ret, CUgraph handle)
 		return CUDA_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&graph_lock);
 	graph = find_graph(handle);
-	if (graph && graph->graph.count && graph->graph.references > 1) {
+	if (graph && graph->graph.ranges && graph->graph.references > 1) {
 		pthread_mutex_unlock(&graph_lock);
 		return CUDA_ERROR_NOT_SUPPORTED;
 	}
@@ -378,7 +521,8 @@ static CUresult launch(CUgraphExec handle, CUstream stream)
 		}
 	}
 	if (result == CUDA_SUCCESS)
-		graph->graph.freed = 0;
+		for (struct sim_graph_range *range = graph->graph.ranges; range; range = range->next)
+			range->freed = false;
 	pthread_mutex_unlock(&graph_lock);
 	return result;
 }
@@ -456,6 +600,8 @@ SIM_ENTRY(cuGraphAddNode_v2,
 	  (CUgraphNode *ret, CUgraph graph, const CUgraphNode *dependencies,
 	   const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *parameters),
 	  ((void)dependencies, (void)edges, (void)count, add_any(ret, graph, parameters)))
+SIM_ENTRY(cuGraphGetNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count),
+	  get_nodes(graph, nodes, count))
 SIM_ENTRY(cuGraphDestroyNode, (CUgraphNode node), destroy_node(node))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamBeginCaptureToGraph, _ptsz,
 		       (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
@@ -486,9 +632,11 @@ SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo, _ptsz,
 SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v2, _ptsz,
 		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
 			CUgraph *graph, const CUgraphNode **nodes, size_t *count),
-		       ((void)nodes, capture_info(stream, status, id, graph, count)))
+		       (no_dependencies(nodes, NULL),
+			capture_info(stream, status, id, graph, count)))
 SIM_ENTRY_CONTEXT_TWIN(cuStreamGetCaptureInfo_v3, _ptsz,
 		       (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
 			CUgraph *graph, const CUgraphNode **nodes, const CUgraphEdgeData **edges,
 			size_t *count),
-		       ((void)nodes, (void)edges, capture_info(stream, status, id, graph, count)))
+		       (no_dependencies(nodes, edges),
+			capture_info(stream, status, id, graph, count)))

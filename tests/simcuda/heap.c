@@ -13,6 +13,9 @@
 #include "sim.h"
 
 #define WORDS (SIM_SLAB_SLOTS / 64)
+#define HEAD 65536u
+
+bool sim_clears;
 
 struct sim_slab {
 	uint64_t base;
@@ -284,6 +287,14 @@ static struct sim_slab *take_small(struct sim_heap *heap, struct sim_space *spac
 	return slab;
 }
 
+/* What an earlier owner wrote there is no result of anything that this one runs. */
+static void clear_head(const struct sim_slab *slab, const struct sim_range *range)
+{
+	if (sim_clears && atomic_load_explicit(&slab->dirty, memory_order_relaxed))
+		memset(sim_store(slab->space, range->base), 0,
+		       range->span < HEAD ? range->span : HEAD);
+}
+
 static CUresult create_in(struct sim_heap *heap, const struct sim_request *request,
 			  struct sim_range *range, bool grow)
 {
@@ -298,6 +309,7 @@ static CUresult create_in(struct sim_heap *heap, const struct sim_request *reque
 		range->span = count * SIM_SLOT;
 		slab->first[slot / 64] |= 1ull << slot % 64;
 		slab->at[slot] = range;
+		clear_head(slab, range);
 		range->row = sim_judge_add(range->kind, range->base, range->requested,
 					   range->device, range->context);
 	}

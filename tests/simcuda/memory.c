@@ -162,6 +162,8 @@ static bool find_place(uint64_t address, struct place *ret)
 					     range.kind == SIM_ROW_MANAGED };
 
 		*ret = found;
+		if (range.kind == SIM_ROW_RESERVATION)
+			sim_mapping_device(address, &ret->device);
 		return address - range.base < range.requested;
 	}
 	if (sim_host_find(address, &host)) {

@@ -30,7 +30,6 @@
 #define SIM_MAX_DEVICES 16
 #define SIM_SHARDS 8
 #define SIM_CONTEXT_DEPTH 16
-#define SIM_GRAPH_RANGES 32
 #define SIM_DRIVER_VERSION 13000
 
 #define SIM_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -154,10 +153,12 @@ struct sim_object {
 			int priority;
 			uint64_t id;
 			uint64_t graph; /* handle of the graph it captures into, or 0 */
+			bool joined;    /* through an event: another stream began the capture */
 		} stream;
 		struct {
 			unsigned int flags;
 			_Atomic uint64_t nanoseconds; /* 0: never recorded */
+			_Atomic uint64_t graph;	      /* recorded in a capture into that graph */
 		} event;
 		struct {
 			struct sim_heap *heap;
@@ -184,16 +185,14 @@ struct sim_object {
 		} array;
 		struct {
 			uint64_t parent;
-			char name[64];
+			uint64_t name; /* a hash of it: mangled names are long and begin alike */
 		} code;
 		struct {
 			uint32_t references; /* the graph's own handle and its executables */
 			bool named;          /* the graph's own handle still counts */
 			bool backed;         /* launched: its memory is charged */
 			uint64_t bytes;
-			uint32_t count;
-			uint64_t range[SIM_GRAPH_RANGES];
-			uint32_t freed; /* bit per range: since the last launch */
+			struct sim_graph_range *ranges; /* its memory, the newest first */
 		} graph;
 		struct {
 			struct sim_object *graph;
@@ -359,6 +358,8 @@ CUresult sim_range_destroy(uint64_t address, uint32_t accepted_kinds, struct sim
 bool sim_range_find(uint64_t address, struct sim_range *ret);
 /** Removes every range that belongs to the context. */
 void sim_range_destroy_all(uint64_t context);
+/** SIMCUDA_CLEAR: whether memory handed out again has its first 64 KiB cleared; it has. */
+extern bool sim_clears;
 /** Marks that bytes behind the range were written. */
 void sim_range_touch(uint64_t address);
 
@@ -397,6 +398,10 @@ CUresult sim_stream_check(CUstream stream);
 
 /** The graph that the stream is capturing into, or NULL. */
 struct sim_object *sim_capturing(CUstream stream);
+/** Work on the stream becomes a node of the graph that it is capturing into, if it is. */
+void sim_capture_node(CUstream stream);
+/** A stream that waits for an event of a capture takes part in it. */
+void sim_capture_join(CUstream stream, uint64_t graph);
 /** Memory of a graph: an address now, bytes when it is launched. */
 CUresult sim_graph_allocate(struct sim_object *context, struct sim_object *graph, size_t size,
 			    CUdeviceptr *ret);
@@ -415,6 +420,8 @@ void sim_primary_release(CUdevice device);
 /** A stream of that context. */
 CUresult sim_stream_create(struct sim_object *context, CUstream *ret, unsigned int flags,
 			   int priority);
+/** The device of the handle that is mapped at an address; false if nothing is. */
+bool sim_mapping_device(uint64_t address, int *ret);
 /** Size and properties of a handle that a program may still use. */
 CUresult sim_handle_describe(uint64_t handle, CUmemAllocationProp *properties, uint64_t *size);
 /** The pool that a program may still use, or NULL. */

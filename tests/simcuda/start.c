@@ -89,12 +89,14 @@ static uint64_t read_devices(void)
 static CUresult start(void)
 {
 	uint64_t memory = read_devices();
-	uint64_t size = 4 * memory + 64 * SIM_GIB;
+	const char *clear = getenv("SIMCUDA_CLEAR");
+	uint64_t size = 16 * memory + 64 * SIM_GIB;
 	_Atomic uint32_t *live;
 	CUresult result;
 
 	if (!sim_device_count)
 		return CUDA_ERROR_NO_DEVICE;
+	sim_clears = !clear || strcmp(clear, "0") != 0;
 	live = sim_pages(4096);
 	if (!live || madvise((void *)live, 4096, MADV_WIPEONFORK))
 		return CUDA_ERROR_OUT_OF_MEMORY;

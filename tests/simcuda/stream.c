@@ -160,6 +160,7 @@ static CUresult launch_host(CUstream stream, CUhostFn function, void *argument)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!function)
 		return CUDA_ERROR_INVALID_VALUE;
+	sim_capture_node(stream);
 	function(argument);
 	return CUDA_SUCCESS;
 }
@@ -187,10 +188,12 @@ static CUresult create_event(struct sim_object *context, CUevent *ret, unsigned 
 static CUresult record(CUevent handle, CUstream stream)
 {
 	struct sim_object *event = sim_object_find(SIM_EVENT, (uint64_t)handle);
+	struct sim_object *graph = sim_capturing(stream);
 	struct timespec now;
 
 	if (!event || sim_stream_check(stream) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_HANDLE;
+	atomic_store(&event->event.graph, graph ? sim_object_handle(graph) : 0);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	atomic_store(&event->event.nanoseconds,
 		     (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
@@ -206,11 +209,14 @@ static CUresult check_event(struct sim_object *context, CUevent handle, bool set
 	return CUDA_SUCCESS;
 }
 
-static CUresult wait_event(CUstream stream, CUevent event)
+static CUresult wait_event(CUstream stream, CUevent handle)
 {
-	if (sim_stream_check(stream) != CUDA_SUCCESS)
+	struct sim_object *event = sim_object_find(SIM_EVENT, (uint64_t)handle);
+
+	if (!event || sim_stream_check(stream) != CUDA_SUCCESS)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return check_event(NULL, event, false);
+	sim_capture_join(stream, atomic_load(&event->event.graph));
+	return CUDA_SUCCESS;
 }
 
 static CUresult elapsed(float *ret, CUevent first, CUevent second)

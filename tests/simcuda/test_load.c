@@ -38,8 +38,8 @@ static void addresses_do_not_run_out(void **state)
 		assert_success(cuMemAlloc_v2(&address, (i * 37 % 4000 + 600) * 8 * MIB));
 		assert_success(cuMemFree_v2(address));
 	}
-	assert_success(cuMemAddressReserve(&address, 300 * GIB, 0, 0, 0));
-	assert_success(cuMemAddressFree(address, 300 * GIB));
+	assert_success(cuMemAddressReserve(&address, 1200 * GIB, 0, 0, 0));
+	assert_success(cuMemAddressFree(address, 1200 * GIB));
 }
 
 /* What threads keep for their next allocation is there for others when space is short. */
@@ -53,11 +53,11 @@ static void kept_addresses_come_back(void **state)
 		assert_success(cuMemAlloc_v2(&addresses[i / 8][i % 8], (i / 8 + 1) * 2 * MIB));
 	for (size_t i = 0; i < 64 * 8; i++)
 		assert_success(cuMemFree_v2(addresses[i / 8][i % 8]));
-	/* 33 GiB have been used of 4 x 80 + 64 = 384. */
-	assert_success(cuMemAddressReserve(&most, 360 * GIB, 0, 0, 0));
+	/* 33 GiB have been used of 16 x 80 + 64 = 1344. */
+	assert_success(cuMemAddressReserve(&most, 1320 * GIB, 0, 0, 0));
 	assert_result(cuMemAddressReserve(&addresses[0][0], 30 * GIB, 0, 0, 0),
 		      CUDA_ERROR_OUT_OF_MEMORY);
-	assert_success(cuMemAddressFree(most, 360 * GIB));
+	assert_success(cuMemAddressFree(most, 1320 * GIB));
 }
 
 static void clearing_costs_nothing(void **state)

@@ -92,6 +92,25 @@ static void *allocate_elsewhere(void *argument)
 	return NULL;
 }
 
+/* Small memory keeps its slab; what an earlier owner wrote is not the next one's to see. */
+static void small_memory_comes_back_clear(void **state)
+{
+	CUdeviceptr keep, first, second;
+	uint64_t value = 7;
+
+	(void)state;
+	assert_success(cuMemAlloc_v2(&keep, 512));
+	assert_success(cuMemAlloc_v2(&first, 1024));
+	assert_success(cuMemcpyHtoD_v2(first + 8, &value, sizeof(value)));
+	assert_success(cuMemFree_v2(first));
+	assert_success(cuMemAlloc_v2(&second, 1024));
+	assert_int_equal(first, second);
+	assert_success(cuMemcpyDtoH_v2(&value, second + 8, sizeof(value)));
+	assert_int_equal(value, 0);
+	assert_success(cuMemFree_v2(second));
+	assert_success(cuMemFree_v2(keep));
+}
+
 /* Threads have slabs of their own; on a full device they use each other's. */
 static void full_device_is_shared(void **state)
 {
@@ -413,6 +432,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_at_the_limit),
+		cmocka_unit_test(small_memory_comes_back_clear),
 		cmocka_unit_test(holes_are_found),
 		cmocka_unit_test(full_device_is_shared),
 		cmocka_unit_test(addresses_are_apart_and_aligned),

@@ -104,6 +104,10 @@ static void arrays(void **state)
 	assert_int_equal(unused_memory(), LEFT);
 }
 
+/* Mangled names differ late. */
+#define LONG_NAME                                                                                  \
+	"_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm"
+
 static void modules(void **state)
 {
 	CUmodule module;
@@ -115,6 +119,11 @@ static void modules(void **state)
 
 	(void)state;
 	assert_success(cuModuleLoadData(&module, "anything"));
+	assert_success(cuModuleGetFunction(&function, module, "kernel"));
+	assert_success(cuModuleGetFunction(&again, module, LONG_NAME "1"));
+	assert_ptr_not_equal(function, again);
+	assert_success(cuModuleGetFunction(&function, module, LONG_NAME "2"));
+	assert_ptr_not_equal(function, again);
 	assert_success(cuModuleGetFunction(&function, module, "kernel"));
 	assert_success(cuModuleGetFunction(&again, module, "kernel"));
 	assert_ptr_equal(function, again);

@@ -69,6 +69,7 @@ static void maps_are_checked(void **state)
 {
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr address, plain;
+	int device = -1;
 
 	(void)state;
 	assert_success(cuMemCreate(&handle, 2 * G, &on_device, 0));
@@ -90,6 +91,8 @@ static void maps_are_checked(void **state)
 	assert_result(cuMemSetAccess(address, 3 * G, &read_write, 1), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemMap(address + 2 * G, 2 * G, 0, handle, 0));
 	assert_success(cuMemSetAccess(address, 4 * G, &read_write, 1));
+	assert_success(cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address));
+	assert_int_equal(device, 0);
 	assert_result(cuMemUnmap(address + G, 2 * G), CUDA_ERROR_INVALID_VALUE);
 	assert_result(cuMemUnmap(address, 3 * G), CUDA_ERROR_INVALID_VALUE);
 	assert_success(cuMemUnmap(address, 4 * G)); /* two whole mappings at once */

@@ -455,6 +455,18 @@ static CUresult translate_mapped(uint64_t address, bool write, char **bytes, uin
 	return result;
 }
 
+bool sim_mapping_device(uint64_t address, int *ret)
+{
+	const struct sim_mapping *mapping;
+
+	pthread_mutex_lock(&map_lock);
+	mapping = mapping_at(address);
+	if (mapping)
+		*ret = mapping->handle->device;
+	pthread_mutex_unlock(&map_lock);
+	return mapping != NULL;
+}
+
 CUresult sim_translate(uint64_t address, uint64_t size, bool write, char **bytes, uint64_t *part)
 {
 	struct sim_range range;

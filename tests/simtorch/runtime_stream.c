@@ -69,5 +69,7 @@ RUNTIME_CALL(cudaGraphInstantiateWithFlags,
 	     driver.cuGraphInstantiateWithFlags(ret, graph, flags))
 RUNTIME_CALL(cudaGraphLaunch, (cudaGraphExec_t exec, cudaStream_t stream),
 	     driver.cuGraphLaunch(exec, stream))
+RUNTIME_STARTED(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count),
+		driver.cuGraphGetNodes(graph, nodes, count))
 RUNTIME_STARTED(cudaGraphExecDestroy, (cudaGraphExec_t exec), driver.cuGraphExecDestroy(exec))
 RUNTIME_STARTED(cudaGraphDestroy, (cudaGraph_t graph), driver.cuGraphDestroy(graph))
