@@ -249,6 +249,31 @@ static int convert_modules(struct vc_conversion *conversion)
 
 /* ---- devices and sites ---- */
 
+/*
+ * PyTorch's totals of a device at S: kept with the moment, or, where S is now, as they are, unless
+ * they are those of a later block or just being written.
+ */
+static void torch_totals(struct vc_conversion *conversion, uint32_t ordinal, uint64_t row)
+{
+	struct vc_recording *recording = &conversion->recording;
+	const struct vc_device *device = &recording->root->device[ordinal];
+	uint64_t number = vc_recording_value(recording, &device->torch_number, 0);
+	uint64_t allocated_plus_one = 0, reserved_plus_one = 0;
+
+	if (conversion->has_row && ordinal < 8) {
+		allocated_plus_one = conversion->row.torch_allocated[ordinal];
+		reserved_plus_one = conversion->row.torch_reserved[ordinal];
+	} else if (number && number <= conversion->number) {
+		allocated_plus_one = vc_recording_value(recording, &device->torch_allocated, 0) + 1;
+		reserved_plus_one = vc_recording_value(recording, &device->torch_reserved, 0) + 1;
+	}
+	VC_CELL(conversion, devices_torch_known, row) = allocated_plus_one != 0;
+	VC_CELL(conversion, devices_torch_allocated, row) =
+		allocated_plus_one ? allocated_plus_one - 1 : 0;
+	VC_CELL(conversion, devices_torch_reserved, row) =
+		reserved_plus_one ? reserved_plus_one - 1 : 0;
+}
+
 static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 {
 	struct vc_device *device = &conversion->recording.root->device[ordinal];
@@ -284,6 +309,7 @@ static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 		conversion, vc_recording_value(recording, &device->peak_time, 0));
 	VC_CELL(conversion, devices_peak_step, row) =
 		vc_recording_value(recording, &device->peak_step, 0);
+	torch_totals(conversion, ordinal, row);
 	return 0;
 }
 

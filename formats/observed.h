@@ -34,7 +34,9 @@ struct vc_observed {
 	uint32_t unrecorded_count;/* different ones that were handed out as they are */
 	uint32_t bypass_count;    /* objects that call the driver past the recorder */
 	uint32_t elsewhere_count; /* drivers in namespaces of their own */
-	uint64_t reserved[8];
+	uint32_t torch_blocks;    /* blocks that PyTorch reported, born or freed */
+	uint32_t reserved32;
+	uint64_t reserved[7];
 	char driver[4][512];
 	char program[512];
 	char bypass[VC_OBSERVED_OBJECTS][512];

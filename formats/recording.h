@@ -163,6 +163,7 @@ enum vc_record_flag {
 	VC_FLAG_GONE = 4,         /* what held it is gone (context destroyed) */
 	VC_FLAG_CAPTURED = 8,     /* made while a stream was being captured */
 	VC_FLAG_PENDING_FREE = 16,/* freed by the program, returned later */
+	VC_FLAG_TORCH = 32,       /* a block that PyTorch's allocator reported */
 };
 
 /**
@@ -275,6 +276,8 @@ struct vc_moment_row {
 	uint32_t failure_plus_one; /* row of failures it shows: then number, freed_next, time are its */
 	uint32_t walk_plus_one;    /* N of the walk file that goes with it (walk.h); 0: none */
 	uint64_t device_free[8];   /* cuMemGetInfo of the first 8 devices, plus 1; 0: not asked */
+	/* what PyTorch said of the first 8 devices (see struct vc_device), plus 1; 0: not known */
+	uint64_t torch_allocated[8], torch_reserved[8];
 };
 
 struct vc_failure_row {
@@ -311,6 +314,9 @@ struct vc_device {
 	uint64_t total;
 	uint64_t live, peak, peak_epoch; /* words */
 	uint64_t peak_time, peak_step;   /* words */
+	/* words: PyTorch's own totals after the birth or death with this number (0: none of its */
+	/* blocks yet, or one is being written) */
+	uint64_t torch_number, torch_allocated, torch_reserved;
 };
 
 enum vc_counter {

@@ -126,6 +126,7 @@ enum vc_failure_outcome {
 	VC_FAILURE_RETRIED = 1,   /* the thread's next allocation succeeded: a retry */
 	VC_FAILURE_OUT_OF_MEMORY = 2,
 	VC_FAILURE_ERROR = 3,     /* not for want of memory: the result says what of earlier work */
+	VC_FAILURE_REPORTED = 4,  /* what a framework asked for; its own failure has a row */
 };
 
 /** What a row of `trace` says happened; see trace_actions.def. */

@@ -32,6 +32,7 @@ VC_OLD_LIBC(dladdr);
 
 #define EXPORTED __attribute__((visibility("default")))
 #define RECORDER "libvramcore.so"
+#define REPORTS "_ZN3c1027report" /* c10::reportMemoryUsageToProfiler and the like */
 #define OTHER_NAMESPACE 1u /* in the cookie of an object, beside the address of its link_map */
 #define SLOTS 1024u        /* as in slots.S */
 
@@ -70,7 +71,12 @@ unsigned int la_objopen(struct link_map *map, Lmid_t name_space, uintptr_t *cook
 		recorder = object;
 		return 0; /* it gets what it asks for */
 	}
-	return vc_object_is_driver(&object) ? LA_FLG_BINDTO : LA_FLG_BINDFROM;
+	if (vc_object_is_driver(&object))
+		return LA_FLG_BINDTO;
+	/* it defines what PyTorch's allocator reports to */
+	if (vc_same_text(vc_object_soname(&object), "libc10.so"))
+		return LA_FLG_BINDTO | LA_FLG_BINDFROM;
+	return LA_FLG_BINDFROM;
 }
 
 static void *ask(const char *name, void *function, uintptr_t driver)
@@ -130,7 +136,7 @@ uintptr_t la_symbind64(ElfW(Sym) *symbol, unsigned int index, uintptr_t *from, u
 	(void)index;
 	(void)from;
 	*flags |= LA_SYMB_NOPLTENTER | LA_SYMB_NOPLTEXIT;
-	if (strncmp(name, "cu", 2) != 0)
+	if (strncmp(name, "cu", 2) != 0 && strncmp(name, REPORTS, sizeof(REPORTS) - 1) != 0)
 		return symbol->st_value;
 	if (redirect)
 		return (uintptr_t)ask(name, function, *to);

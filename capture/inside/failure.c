@@ -56,28 +56,94 @@ static struct vc_failure describe(const struct vc_call *call, vc_cu_result resul
 	};
 }
 
-static void mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
+/* Of one recording: a program that runs out of memory over and over keeps room for blocks. */
+#define MARKS_KEPT 1024
+
+static uint32_t marks_kept;
+
+/* What the device says, and the row; plus 1, or ROW_LOST_PLUS_ONE. */
+static uint32_t keep_mark(struct vc_failure *failure, int device)
 {
-	struct vc_failure failure;
 	size_t free_bytes, total;
 	uint32_t row;
 
-	vc_call_stack(call);
-	failure = describe(call, result);
-	failure.requested = requested;
+	if (__atomic_load_n(&marks_kept, __ATOMIC_RELAXED) >= MARKS_KEPT ||
+	    __atomic_fetch_add(&marks_kept, 1, __ATOMIC_RELAXED) >= MARKS_KEPT) {
+		vc_store_count(VC_COUNTER_FAILURES_LOST);
+		return ROW_LOST_PLUS_ONE;
+	}
 	if (device < 0 && vc_thread_local.context_known)
 		device = vc_thread_local.device;
 	if (!vc_thread_local.capturing) {
 		if (device < 0 && vc_driver.cuCtxGetDevice && vc_driver.cuCtxGetDevice(&device))
 			device = -1;
 		if (vc_driver.cuMemGetInfo_v2 && !vc_driver.cuMemGetInfo_v2(&free_bytes, &total)) {
-			failure.free_plus_one = free_bytes + 1;
-			failure.total = total;
+			failure->free_plus_one = free_bytes + 1;
+			failure->total = total;
 		}
 	}
-	failure.device_plus_one = (uint16_t)(device + 1);
-	row = vc_store_failure(&failure);
-	tell(row < ROW_LOST_PLUS_ONE ? row + 1 : ROW_LOST_PLUS_ONE);
+	failure->device_plus_one = (uint16_t)(device + 1);
+	row = vc_store_failure(failure);
+	return row < ROW_LOST_PLUS_ONE ? row + 1 : ROW_LOST_PLUS_ONE;
+}
+
+/* PyTorch's allocator calls the driver through the runtime library, if that is one of its own. */
+static bool by_torch(uint32_t stack)
+{
+	return vc_store_stack_goes_through(stack, "/libc10_cuda.so", 4);
+}
+
+/* An allocator that has shown that it reports when it gives up. */
+static bool reports_itself(int device)
+{
+	const struct vc_root *root = vc_store_root();
+
+	if (device < 0 && vc_thread_local.context_known)
+		device = vc_thread_local.device;
+	for (int i = 0; i < (int)VC_DEVICES_MAX; i++)
+		if ((device < 0 || i == device) &&
+		    __atomic_load_n(&root->device[i].torch_reserved, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+static void mark(struct vc_call *call, vc_cu_result result, uint64_t requested, int device)
+{
+	struct vc_failure failure;
+
+	vc_call_stack(call);
+	if (vc_thread_local.failure_plus_one && reports_itself(device) && by_torch(call->stack))
+		return;
+	failure = describe(call, result);
+	failure.requested = requested;
+	tell(keep_mark(&failure, device));
+}
+
+void vc_failure_reported(const struct vc_reported *reported)
+{
+	uint32_t before = vc_thread_local.failure_plus_one, row_plus_one;
+	struct vc_failure failure = {
+		.step = vc_start_step(),
+		.requested = reported->requested,
+		.call_name = vc_start_own_name(reported->call_name),
+		.result = VC_CU_OUT_OF_MEMORY,
+		.phase = vc_thread_local.phase,
+		.thread = vc_thread_local.id,
+		.stack = reported->stack,
+		.python = reported->python,
+	};
+
+	row_plus_one = keep_mark(&failure, reported->device);
+	vc_thread_local.failure_plus_one = 0;
+	if (before & FAILED_AGAIN) { /* shown already */
+		outcome(row_plus_one, VC_FAILURE_OUT_OF_MEMORY);
+		return;
+	}
+	if (before && row_plus_one == ROW_LOST_PLUS_ONE)
+		row_plus_one = before;
+	else if (before)
+		outcome(before, VC_FAILURE_REPORTED);
+	vc_event_failure(event_row(row_plus_one), true);
 }
 
 /* ---- errors of earlier work ---- */
@@ -89,7 +155,7 @@ static uint32_t errors_kept;
 
 void vc_failure_forget(void)
 {
-	errors_kept = 0;
+	errors_kept = marks_kept = 0;
 }
 
 static bool of_earlier_work(vc_cu_result result)

@@ -132,26 +132,35 @@ struct search {
 	bool holds;
 };
 
-static int holds(struct dl_phdr_info *info, size_t size, void *argument)
+/* What an object is, and whether it holds an address. */
+static bool object_holds(const struct dl_phdr_info *info, uintptr_t address, struct vc_object *ret)
 {
-	struct search *search = argument;
-	const ElfW(Dyn) *dynamic = NULL;
+	bool found = false;
 
-	(void)size;
+	*ret = (struct vc_object){info->dlpi_addr, NULL, info->dlpi_name};
 	for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
 		uintptr_t start = info->dlpi_addr + part->p_vaddr;
 
 		if (part->p_type == PT_DYNAMIC)
-			dynamic = (const ElfW(Dyn) *)start;
-		if (part->p_type == PT_LOAD && search->address >= start &&
-		    search->address - start < part->p_memsz)
-			search->holds = true;
+			ret->dynamic = (const ElfW(Dyn) *)start;
+		if (part->p_type == PT_LOAD && address >= start &&
+		    address - start < part->p_memsz)
+			found = true;
 	}
-	if (!search->holds)
-		return 0;
-	*search->found = (struct vc_object){info->dlpi_addr, dynamic, info->dlpi_name};
-	return 1;
+	return found;
+}
+
+static int holds(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct search *search = argument;
+	struct vc_object object;
+
+	(void)size;
+	search->holds = object_holds(info, search->address, &object);
+	if (search->holds)
+		*search->found = object;
+	return search->holds;
 }
 
 bool vc_object_of(const void *address, struct vc_object *ret)
@@ -160,6 +169,39 @@ bool vc_object_of(const void *address, struct vc_object *ret)
 
 	dl_iterate_phdr(holds, &search);
 	return search.holds && ret->dynamic;
+}
+
+struct next_search {
+	uintptr_t own;
+	const char *name;
+	void *found;
+	bool behind;
+};
+
+static int define(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct next_search *search = argument;
+	struct vc_object object;
+	void *function;
+
+	(void)size;
+	if (object_holds(info, search->own, &object)) {
+		search->behind = true;
+		return 0;
+	}
+	function = object.dynamic ? vc_object_symbol(&object, search->name) : NULL;
+	if (!function)
+		return 0;
+	search->found = function;
+	return search->behind;
+}
+
+void *vc_object_next_symbol(const void *own, const char *name)
+{
+	struct next_search search = {.own = (uintptr_t)own, .name = name};
+
+	dl_iterate_phdr(define, &search);
+	return search.found;
 }
 
 /* The loader writes the address of its list into the program's own dynamic section. */

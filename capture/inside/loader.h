@@ -56,6 +56,12 @@ void *vc_object_symbol(const struct vc_object *object, const char *name);
 /** The same for what is no function. */
 void *vc_object_data(const struct vc_object *object, const char *name);
 
+/**
+ * The function that the objects behind the one that holds `own` define under this name, the nearest
+ * first; where none does, that of the last one before it. NULL: none. CTX: as vc_object_of.
+ */
+void *vc_object_next_symbol(const void *own, const char *name);
+
 /** Whether it is a driver: by its SONAME, wherever the file lies. */
 bool vc_object_is_driver(const struct vc_object *object);
 

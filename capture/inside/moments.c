@@ -39,12 +39,38 @@ static void moment_of_failure(struct vc_moment_row *image)
 	failure = vc_space_at(VC_REC_FAILURES, image->failure_plus_one - 1);
 	if (!failure || !vc_get_acquire(&failure->check))
 		return;
+	if (image->number != failure->number) { /* those of a later moment */
+		memset(image->torch_allocated, 0, sizeof(image->torch_allocated));
+		memset(image->torch_reserved, 0, sizeof(image->torch_reserved));
+	}
 	image->number = failure->number;
 	image->freed_next = failure->freed_next;
 	image->time = failure->time;
 	image->step = failure->step;
 	image->phase = failure->phase;
 	image->thread = failure->thread;
+}
+
+/*
+ * PyTorch's totals, where they are those of S: their number is still what it was once S had been read,
+ * and S is not before it.
+ */
+static void torch_totals(const struct vc_root *root, struct vc_instant *ret)
+{
+	for (unsigned i = 0; i < sizeof(ret->torch_allocated) / sizeof(uint64_t); i++) {
+		const struct vc_device *device = &root->device[i];
+		uint64_t number = vc_get_acquire(&device->torch_number);
+		uint64_t allocated = vc_get(&device->torch_allocated);
+		uint64_t reserved = vc_get(&device->torch_reserved);
+
+		ret->torch_allocated[i] = ret->torch_reserved[i] = 0;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!number || vc_get(&device->torch_number) != number ||
+		    vc_word_value(number) > ret->number)
+			continue;
+		ret->torch_allocated[i] = vc_word_value(allocated) + 1;
+		ret->torch_reserved[i] = vc_word_value(reserved) + 1;
+	}
 }
 
 void vc_store_instant(struct vc_instant *ret)
@@ -55,6 +81,7 @@ void vc_store_instant(struct vc_instant *ret)
 	ret->freed_next = vc_word_value(__atomic_load_n(&root->freed_next, __ATOMIC_SEQ_CST));
 	ret->number = vc_word_value(__atomic_load_n(&root->clock, __ATOMIC_SEQ_CST));
 	ret->time = vc_store_time();
+	torch_totals(root, ret);
 }
 
 uint32_t vc_store_moment(const struct vc_moment *moment)
@@ -78,6 +105,8 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 	image.number = instant.number;
 	image.freed_next = instant.freed_next;
 	image.time = instant.time;
+	memcpy(image.torch_allocated, instant.torch_allocated, sizeof(image.torch_allocated));
+	memcpy(image.torch_reserved, instant.torch_reserved, sizeof(image.torch_reserved));
 	moment_of_failure(&image);
 	image.trigger = text_id(moment->trigger);
 	image.moment = text_id(moment->moment);

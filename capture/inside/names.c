@@ -198,6 +198,26 @@ uint32_t vc_store_stack_add(uint64_t hash, const uint64_t *frames, uint32_t coun
 	return added;
 }
 
+bool vc_store_stack_goes_through(uint32_t id, const char *path, uint32_t frames)
+{
+	const struct vc_stack_head *head = NULL;
+	const uint64_t *frame;
+
+	if (id && vc_store_ready())
+		head = vc_space_at(VC_REC_STACKS, id);
+	frame = (const uint64_t *)(head + 1);
+	for (uint32_t i = 0; head && i < head->count && i < frames; i++) {
+		const struct vc_module_row *module = NULL;
+
+		if (frame[i] >> 48)
+			module = vc_space_at(VC_REC_MODULES, (frame[i] >> 48) - 1);
+		if (module && vc_get_acquire(&module->check) &&
+		    strstr(vc_store_text(module->path), path))
+			return true;
+	}
+	return false;
+}
+
 /* ---- rows ---- */
 
 static uint32_t text_id(const char *text)

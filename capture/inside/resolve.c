@@ -23,6 +23,7 @@
 #include "capture/inside/rows.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
+#include "capture/inside/torch.h"
 #include "capture/inside/unhooked.h"
 
 VC_OLD_LIBC(dlopen);
@@ -550,6 +551,12 @@ void *vramcore_v1_redirect(const char *name, void *function, const struct link_m
 	struct vc_object object = {map->l_addr, map->l_ld, map->l_name};
 	void *wrapper;
 
+	if (name[0] == '_') {
+		wrapper = own_namespace ? vc_torch_redirect(name, function) : function;
+		if (wrapper != function)
+			VC_OBSERVE(audit);
+		return wrapper;
+	}
 	if (vc_thread_local.looking_up || !vc_dlsym_wanted(name))
 		return function;
 	wrapper = wrapper_by_name(driver_number(&object, own_namespace), name, function);

@@ -46,7 +46,7 @@ static struct life_page *life_page;
 static uint8_t life;               /* of the recording that this process has or had; 0: none yet */
 static uint32_t announce;
 static const char *const own_call[] = {
-#define VC_OWN_CALL(name) "vramcore_" #name,
+#define VC_OWN_CALL(name, text) text,
 	VC_OWN_CALLS(VC_OWN_CALL)
 #undef VC_OWN_CALL
 };
@@ -213,6 +213,16 @@ bool vc_start(void)
 	}
 	vc_store_count(VC_COUNTER_RECORDS_LOST);
 	return false;
+}
+
+bool vc_start_enter(bool start)
+{
+	bool outer = vc_enter();
+
+	if (!vc_store_ready() && (!start || !outer || !vc_start()) && !vc_store_ready())
+		return false;
+	vc_start_thread();
+	return true;
 }
 
 void vc_start_announce(void)

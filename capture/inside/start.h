@@ -20,6 +20,11 @@
  * that did. Cheap when it was tried before and failed.
  */
 bool vc_start(void);
+/**
+ * Enters the guard for what a program reports; begins the recording if `start` and there is none.
+ * False when nothing is to be recorded (leave all the same).
+ */
+bool vc_start_enter(bool start);
 /** Tells the agent about a new recording, once, when the first call has succeeded. */
 void vc_start_announce(void);
 /** Brings what is kept of the calling thread up to date. */
@@ -29,10 +34,16 @@ uint64_t vc_start_step(void);
 /** String id of a row's symbol. */
 uint32_t vc_start_call_name(enum vc_row row);
 
-/** Functions of vramcore.h that records name. */
-#define VC_OWN_CALLS(X) X(block) X(block_free) X(tensor) X(tensor_free)
+/** Functions that records name beside the rows: those of vramcore.h, and PyTorch's reports. */
+#define VC_OWN_CALLS(X)                                                                            \
+	X(block, "vramcore_block")                                                                 \
+	X(block_free, "vramcore_block_free")                                                       \
+	X(tensor, "vramcore_tensor")                                                               \
+	X(tensor_free, "vramcore_tensor_free")                                                     \
+	X(torch_usage, "c10::reportMemoryUsageToProfiler")                                         \
+	X(torch_memory, "c10::reportOutOfMemoryToProfiler")
 enum vc_own_call {
-#define VC_OWN_CALL(name) VC_OWN_##name,
+#define VC_OWN_CALL(name, text) VC_OWN_##name,
 	VC_OWN_CALLS(VC_OWN_CALL)
 #undef VC_OWN_CALL
 };

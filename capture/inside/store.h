@@ -158,6 +158,8 @@ uint32_t vc_store_code_add(const struct vc_code_print *print, const struct vc_co
 /** Keeps a range of code that runs Python; see struct vc_eval_row. False: no room. */
 bool vc_store_eval_add(uint32_t module_plus_one, uint64_t low, uint64_t high);
 
+/** Whether one of the `frames` innermost frames of a stack lies in an object with this in its path. */
+bool vc_store_stack_goes_through(uint32_t id, const char *path, uint32_t frames);
 /** Row of a loaded object; UINT32_MAX when there is no room (counted). Not interned. */
 uint32_t vc_store_module_add(const char *path, uint64_t bias, uint64_t low, uint64_t high,
 			     const uint8_t *build_id, uint32_t build_id_bytes);
@@ -192,6 +194,7 @@ void vc_store_count_by(enum vc_counter counter, uint64_t by);
 /** An instant: what a moment that is kept later is the moment of. */
 struct vc_instant {
 	uint64_t number, freed_next, time;
+	uint64_t torch_allocated[8], torch_reserved[8]; /* as in struct vc_moment_row */
 };
 /** Reads the counter. */
 void vc_store_instant(struct vc_instant *ret);
