@@ -49,11 +49,23 @@ static const struct rule *by_prefix(const struct rule *rules, size_t count, cons
 	return NULL;
 }
 
+static const struct rule *of_path(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return by_prefix(libraries, COUNT(libraries), slash ? slash + 1 : path);
+}
+
+bool vc_owner_is_driver(const char *path)
+{
+	const struct rule *rule = of_path(path);
+
+	return rule && rule->owner == VC_OWNER_DRIVER;
+}
+
 void vc_owner_find(struct vc_frame_name *frame)
 {
-	const char *slash = strrchr(frame->module, '/');
-	const struct rule *rule = by_prefix(libraries, COUNT(libraries),
-					    slash ? slash + 1 : frame->module);
+	const struct rule *rule = of_path(frame->module);
 
 	if (!rule && frame->function && !frame->file)
 		rule = by_prefix(functions, COUNT(functions), frame->function);

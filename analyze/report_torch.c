@@ -63,6 +63,53 @@ void vc_report_torch(struct vc_emit *emit, const struct vc_tables *tables, uint6
 	emit_json(emit, &numbers);
 }
 
+/** A number that is known only where PyTorch said it. */
+static void said_number(struct vc_emit *emit, const char *name, bool said, uint64_t value)
+{
+	if (said)
+		vc_emit_number(emit, name, value);
+	else
+		vc_emit_null(emit, name);
+}
+
+void vc_report_torch_recorded(struct vc_emit *emit, const struct vc_tables *tables,
+			      const struct vc_account *account, const struct vc_map *map,
+			      uint32_t device_plus_one)
+{
+	struct vc_torch_recorded recorded;
+	struct vc_text text = {0};
+	uint64_t hole = 0;
+
+	if (!vc_torch_recorded(tables, account, device_plus_one, &recorded))
+		return;
+	for (uint64_t i = 0; i < map->segment_count; i++) {
+		const struct vc_map_segment *segment = &map->segments[i];
+
+		if (segment->device_plus_one == device_plus_one && segment->torch &&
+		    segment->largest_hole > hole)
+			hole = segment->largest_hole;
+	}
+	add_bytes(&text, emit, "  torch.cuda.memory_allocated", recorded.allocated);
+	add_bytes(&text, emit, ", memory_reserved", recorded.reserved);
+	vc_text_add(&text, ": ");
+	vc_text_number(&text, recorded.blocks);
+	vc_text_add(&text, recorded.blocks == 1 ? " block" : " blocks");
+	if (recorded.cached)
+		add_bytes(&text, emit, ", largest hole", hole);
+	vc_emit_line(emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+	vc_emit_object(emit, "torch");
+	vc_emit_number(emit, "allocated", recorded.allocated);
+	vc_emit_number(emit, "reserved", recorded.reserved);
+	vc_emit_number(emit, "cached", recorded.cached);
+	vc_emit_number(emit, "blocks", recorded.blocks);
+	vc_emit_number(emit, "driver_allocations", recorded.segments);
+	vc_emit_number(emit, "largest_hole", hole);
+	said_number(emit, "said_allocated", recorded.said, recorded.said_allocated);
+	said_number(emit, "said_reserved", recorded.said, recorded.said_reserved);
+	vc_emit_object_end(emit);
+}
+
 /** Settings that say nothing: empty, off, or as torch has them when nobody asks. */
 static bool is_usual(const char *value)
 {

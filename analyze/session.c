@@ -128,7 +128,7 @@ void vc_session_wants_account(struct vc_wanted_columns *wanted)
 		VC_COL_allocations_state, VC_COL_allocations_kind, VC_COL_allocations_address,
 		VC_COL_allocations_size, VC_COL_allocations_device_plus_one,
 		VC_COL_allocations_stack, VC_COL_allocations_birth, VC_COL_allocations_parent,
-		VC_COL_allocations_python, VC_COL_allocations_segment,
+		VC_COL_allocations_python, VC_COL_allocations_segment, VC_COL_allocations_flags,
 	};
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++)

@@ -15,6 +15,7 @@ struct report {
 	const struct vc_tables *tables;
 	const struct vc_account *account;
 	struct vc_info info;
+	struct vc_map map;        /* empty where PyTorch's allocator told of nothing */
 	uint32_t device_plus_one; /* UINT32_MAX: all */
 };
 
@@ -207,6 +208,9 @@ static int emit_device(struct report *report, uint32_t device_plus_one)
 	if (vc_is_import(report->tables) && device_plus_one &&
 	    !vc_option_given(report->command, VC_OPTION_AT))
 		vc_report_torch(report->emit, report->tables, device_plus_one - 1);
+	else if (report->account->has_torch)
+		vc_report_torch_recorded(report->emit, report->tables, report->account,
+					 &report->map, device_plus_one);
 	emit_beside(report, vc_account_find_device(report->account, device_plus_one));
 	vc_emit_object_end(report->emit);
 	return 0;
@@ -388,7 +392,9 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 		report.model = &session.models[0];
 		report.tables = &session.models[0].tables;
 		report.account = &session.accounts[0];
-		if (vc_info_make(report.tables, report.account, &session.arena, &report.info))
+		if (vc_info_make(report.tables, report.account, &session.arena, &report.info) ||
+		    (report.account->has_torch &&
+		     vc_map_make(report.tables, report.account, &session.arena, &report.map)))
 			status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 						vc_error_text(VC_E_NO_MEMORY));
 	}

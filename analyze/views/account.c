@@ -6,19 +6,27 @@
 
 #include "analyze/model.h"
 #include "analyze/names.h"
+#include "analyze/owner.h"
+#include "formats/recording.h"
 
 /** What a row of allocations is to the account. */
 enum part {
 	PART_NOTHING,      /* not device memory, or left out by the mode */
 	PART_LIVE,         /* a block, or an allocation without blocks */
 	PART_SEGMENT,      /* an allocation that blocks are taken from: what they leave is cached */
+	PART_TORCH_SEGMENT,/* the same, of PyTorch's allocator */
 	PART_DOUBT,
 };
+
+/** Whose allocator's memory it is. */
+enum segment_of { SEGMENT_OF_ANY = 1, SEGMENT_OF_TORCH = 2 };
+enum module_is { MODULE_IS_DRIVER = 1, MODULE_IS_TORCH = 2 };
 
 /** A run of addresses backed by an allocation. */
 struct extent {
 	uint64_t address, end;
 	uint64_t row;      /* of the allocation or physical handle */
+	uint64_t own;      /* of the allocation or mapping */
 };
 
 struct work {
@@ -26,11 +34,12 @@ struct work {
 	enum vc_account_mode mode;
 	enum vc_column_index extra;
 	uint64_t rows;
-	const uint64_t *state, *kind, *address, *size, *device, *stack, *python, *segment;
+	const uint64_t *state, *kind, *address, *size, *device, *stack, *python, *segment, *flags;
 	struct extent *extents;
 	uint64_t extent_count;
 	uint64_t *covered;        /* bytes of blocks in an allocation, by row; NULL: no blocks */
-	bool *segment_stack;      /* stacks that make the allocator's allocations, by row plus 1 */
+	uint8_t *segment_stack;   /* enum segment_of of stacks that make its allocations, row plus 1 */
+	uint8_t *module_is;       /* enum module_is, by row plus 1 */
 	uint64_t group_capacity, *index, index_size;
 	struct vc_account *account;
 };
@@ -95,7 +104,7 @@ static void add_extent(struct work *work, uint64_t row, uint64_t backed_by)
 
 	if (__builtin_add_overflow(work->address[row], work->size[row], &end))
 		end = UINT64_MAX;
-	work->extents[work->extent_count++] = (struct extent){work->address[row], end, backed_by};
+	work->extents[work->extent_count++] = (struct extent){work->address[row], end, backed_by, row};
 }
 
 static int list_extents(struct work *work)
@@ -183,9 +192,10 @@ static uint64_t charge_block(struct work *work, uint64_t row)
 	return first;
 }
 
-/** Where a stack called the driver: its innermost frame. */
+/** Where a stack called the driver: its innermost frame outside the runtime library. */
 struct call_place {
 	uint64_t module, offset;
+	uint8_t segment;          /* enum segment_of */
 };
 
 static int compare_places(const void *a, const void *b)
@@ -197,39 +207,78 @@ static int compare_places(const void *a, const void *b)
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/** The innermost frame of a stack (row plus 1); false where it has none. */
-static bool place_of(const struct vc_tables *tables, uint64_t stack, struct call_place *ret)
+static int look_at_modules(struct work *work)
 {
-	const uint64_t *first = tables->column[VC_COL_stacks_first];
-	const uint64_t *count = tables->column[VC_COL_stacks_count];
-	const uint64_t *module = tables->column[VC_COL_frames_module];
-	const uint64_t *offset = tables->column[VC_COL_frames_offset];
+	uint64_t modules = work->tables->rows[VC_TABLE_modules];
 
-	if (!first || !count || !module || !offset || !count[stack - 1])
-		return false;
-	ret->module = module[first[stack - 1]];
-	ret->offset = offset[first[stack - 1]];
-	return true;
+	work->module_is = calloc(modules + 1, sizeof(*work->module_is));
+	for (uint64_t i = 0; work->module_is && i < modules; i++) {
+		const char *path = vc_string(work->tables, VC_COL_modules_path, i);
+		const char *slash = strrchr(path, '/');
+
+		if (vc_owner_is_driver(path))
+			work->module_is[i + 1] = MODULE_IS_DRIVER;
+		else if (!strncmp(slash ? slash + 1 : path, "libc10_cuda", 11))
+			work->module_is[i + 1] = MODULE_IS_TORCH;
+	}
+	return work->module_is ? 0 : VC_E_NO_MEMORY;
 }
 
-/** Marks every stack that calls the driver from the same place as one that is marked. */
+/** The place a stack (row plus 1) calls the driver from; false where it has no frame. */
+static bool place_of(const struct work *work, uint64_t stack, struct call_place *ret)
+{
+	const struct vc_tables *tables = work->tables;
+	uint64_t first = vc_value(tables, VC_COL_stacks_first, stack - 1);
+	uint64_t count = vc_value(tables, VC_COL_stacks_count, stack - 1);
+
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t module = vc_value(tables, VC_COL_frames_module, first + i);
+
+		if (module > tables->rows[VC_TABLE_modules])
+			return false;
+		if (work->module_is[module] == MODULE_IS_DRIVER && i + 1 < count)
+			continue;
+		*ret = (struct call_place){
+			module, vc_value(tables, VC_COL_frames_offset, first + i), 0};
+		return true;
+	}
+	return false;
+}
+
+/**
+ * Marks every stack that calls the driver from the same place as one that is marked, and those of
+ * PyTorch's allocator, which may have nothing but free segments.
+ */
 static int mark_same_places(struct work *work)
 {
 	uint64_t stacks = work->tables->rows[VC_TABLE_stacks], known = 0;
-	struct call_place *places = malloc((stacks ? stacks : 1) * sizeof(*places)), place;
+	struct call_place *places = malloc((stacks ? stacks : 1) * sizeof(*places)), place, *same;
 
 	if (!places)
 		return VC_E_NO_MEMORY;
-	for (uint64_t stack = 1; stack <= stacks; stack++)
-		if (work->segment_stack[stack] && place_of(work->tables, stack, &places[known]))
-			known++;
+	for (uint64_t stack = 1; stack <= stacks; stack++) {
+		if (!work->segment_stack[stack] || !place_of(work, stack, &places[known]))
+			continue;
+		places[known++].segment = work->segment_stack[stack];
+	}
 	qsort(places, known, sizeof(*places), compare_places);
-	for (uint64_t stack = 1; stack <= stacks; stack++)
-		if (!work->segment_stack[stack] && place_of(work->tables, stack, &place) &&
-		    bsearch(&place, places, known, sizeof(*places), compare_places))
-			work->segment_stack[stack] = true;
+	for (uint64_t stack = 1; stack <= stacks; stack++) {
+		if (!place_of(work, stack, &place))
+			continue;
+		same = bsearch(&place, places, known, sizeof(*places), compare_places);
+		if (same)
+			work->segment_stack[stack] |= same->segment;
+		if (work->account->has_torch && work->module_is[place.module] == MODULE_IS_TORCH)
+			work->segment_stack[stack] |= SEGMENT_OF_ANY | SEGMENT_OF_TORCH;
+	}
 	free(places);
 	return 0;
+}
+
+static bool is_torch_block(const struct work *work, uint64_t row)
+{
+	return work->kind[row] == VC_KIND_BLOCK && work->flags &&
+	       work->flags[row] & VC_FLAG_TORCH;
 }
 
 /** Places all live blocks; each takes the device of the allocation under it. */
@@ -238,6 +287,8 @@ static int place_blocks(struct work *work, uint32_t *block_device)
 	uint64_t stacks = work->tables->rows[VC_TABLE_stacks] + 1;
 	int error = list_extents(work);
 
+	if (!error)
+		error = look_at_modules(work);
 	if (error)
 		return error;
 	work->covered = calloc(work->rows ? work->rows : 1, sizeof(*work->covered));
@@ -254,7 +305,8 @@ static int place_blocks(struct work *work, uint32_t *block_device)
 			continue;
 		block_device[row] = (uint32_t)work->device[under];
 		if (work->stack[under] < stacks && work->stack[under])
-			work->segment_stack[work->stack[under]] = true;
+			work->segment_stack[work->stack[under]] |= SEGMENT_OF_ANY |
+				(is_torch_block(work, row) ? SEGMENT_OF_TORCH : 0);
 	}
 	return mark_same_places(work);
 }
@@ -364,6 +416,9 @@ static enum part part_of(const struct work *work, uint64_t row)
 		return PART_LIVE;
 	if (work->mode != VC_ACCOUNT_ALLOCATIONS && work->segment && work->segment[row])
 		return PART_SEGMENT; /* the dump says so */
+	if (work->covered && work->stack[row] &&
+	    work->segment_stack[work->stack[row]] & SEGMENT_OF_TORCH)
+		return PART_TORCH_SEGMENT;
 	if (work->covered && (work->covered[row] ||
 			      (work->stack[row] && work->segment_stack[work->stack[row]])))
 		return PART_SEGMENT;
@@ -396,6 +451,20 @@ static void count_live(const struct work *work, struct vc_account_group *group,
 	if (kind == VC_KIND_BLOCK) {
 		device->block_bytes += size;
 		device->block_count++;
+	}
+}
+
+static void count_torch(const struct work *work, enum part part, struct vc_account_device *device,
+			uint64_t row)
+{
+	if (part == PART_TORCH_SEGMENT) {
+		device->torch_reserved += work->size[row];
+		device->torch_segments++;
+		device->torch_cached += work->size[row] - work->covered[row];
+	} else if (part == PART_LIVE && is_torch_block(work, row)) {
+		device->torch_blocks++;
+		device->torch_bytes += vc_account_row_bytes(work->account, work->tables, row);
+		device->torch_allocated += work->size[row];
 	}
 }
 
@@ -435,7 +504,8 @@ static int count_row(struct work *work, uint64_t row, uint32_t device_plus_one)
 		device->reserved_bytes += work->size[row];
 		device->reserved_count++;
 	}
-	if (part == PART_SEGMENT)
+	count_torch(work, part, device, row);
+	if (part == PART_SEGMENT || part == PART_TORCH_SEGMENT)
 		count_segment(work, group, device, row);
 	else
 		count_live(work, group, device, row);
@@ -450,6 +520,18 @@ static int compare_devices(const void *a, const void *b)
 						       x->device_plus_one > y->device_plus_one;
 }
 
+/** Whether PyTorch's allocator has ever told of a block; not where nothing of it is live or known. */
+static bool torch_told(const struct work *work)
+{
+	for (uint64_t i = 0; i < work->tables->rows[VC_TABLE_devices]; i++)
+		if (vc_value(work->tables, VC_COL_devices_torch_known, i))
+			return true;
+	for (uint64_t row = 0; row < work->rows; row++)
+		if (is_torch_block(work, row))
+			return true;
+	return false;
+}
+
 static int count_all(struct work *work)
 {
 	struct vc_account *account = work->account;
@@ -459,9 +541,10 @@ static int count_all(struct work *work)
 	for (uint64_t row = 0; row < work->rows && !account->has_blocks; row++)
 		account->has_blocks = work->mode != VC_ACCOUNT_ALLOCATIONS &&
 				      work->kind[row] == VC_KIND_BLOCK && is_live(work, row);
-	if (account->has_blocks) {
-		block_device = calloc(work->rows, sizeof(*block_device));
-		account->block_bytes = calloc(work->rows, sizeof(*account->block_bytes));
+	account->has_torch = work->mode != VC_ACCOUNT_ALLOCATIONS && torch_told(work);
+	if (account->has_blocks || account->has_torch) {
+		block_device = calloc(work->rows + 1, sizeof(*block_device));
+		account->block_bytes = calloc(work->rows + 1, sizeof(*account->block_bytes));
 		error = block_device && account->block_bytes ? place_blocks(work, block_device) :
 							       VC_E_NO_MEMORY;
 	}
@@ -473,6 +556,12 @@ static int count_all(struct work *work)
 		if (work->device[row] > VC_MODEL_DEVICES_MOST)
 			device = 0;
 		error = count_row(work, row, device);
+	}
+	for (uint64_t i = 0; !error && i < work->extent_count; i++) {
+		const struct extent *extent = &work->extents[i];
+
+		if (extent->own != extent->row && vc_account_row_is_segment(account, extent->row))
+			account->row_part[extent->own] = account->row_part[extent->row];
 	}
 	free(block_device);
 	if (!error && account->device_count)
@@ -496,6 +585,7 @@ int vc_account_make(const struct vc_tables *tables, enum vc_account_mode mode,
 		.stack = tables->column[VC_COL_allocations_stack],
 		.python = tables->column[VC_COL_allocations_python],
 		.segment = tables->column[VC_COL_allocations_segment],
+		.flags = tables->column[VC_COL_allocations_flags],
 	};
 	uint64_t room = work.rows ? work.rows : 1;
 	int error;
@@ -504,11 +594,12 @@ int vc_account_make(const struct vc_tables *tables, enum vc_account_mode mode,
 		work.rows = 0; /* the table is damaged: the evidence says so */
 	account.group_of_row = malloc(room * sizeof(*account.group_of_row));
 	account.row_part = calloc(room, sizeof(*account.row_part));
-	error = account.group_of_row && account.row_part ? count_all(&work) : VC_E_NO_MEMORY;
 	account.rows = work.rows;
+	error = account.group_of_row && account.row_part ? count_all(&work) : VC_E_NO_MEMORY;
 	free(work.extents);
 	free(work.covered);
 	free(work.segment_stack);
+	free(work.module_is);
 	free(work.index);
 	if (error)
 		vc_account_deinit(&account);
@@ -537,9 +628,15 @@ uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_
 	return tables->column[VC_COL_allocations_size][row];
 }
 
+bool vc_account_row_is_torch(const struct vc_account *account, uint64_t row)
+{
+	return row < account->rows && account->row_part[row] == PART_TORCH_SEGMENT;
+}
+
 bool vc_account_row_is_segment(const struct vc_account *account, uint64_t row)
 {
-	return row < account->rows && account->row_part[row] == PART_SEGMENT;
+	return row < account->rows && (account->row_part[row] == PART_SEGMENT ||
+				       account->row_part[row] == PART_TORCH_SEGMENT);
 }
 
 const struct vc_account_device *vc_account_find_device(const struct vc_account *account,

@@ -5,8 +5,9 @@
  * Counted is device memory (kinds of class DEVICE). Where a program reported what its own allocator
  * hands out (blocks), the bytes that blocks cover belong to the blocks; the rest of such an
  * allocation is "cached": reserved, free, and nobody's. An allocation belongs to the program's
- * allocator when it holds a block, or when the driver was called from the same place in the code as
- * for one that does, or when the file says that it is a segment. So
+ * allocator when it holds a block, or when the driver was called from the same place in the code
+ * (runtime library apart) as for one that does, or by PyTorch's allocator where that tells of its
+ * blocks, or when the file says that it is a segment. So
  *     reserved = live (blocks and other allocations) + cached,  and in doubt beside it.
  * Blocks are placed by address, through mappings into physical handles. Bytes of blocks outside
  * every allocation, or more than the allocation has left, are told apart and not counted.
@@ -46,6 +47,10 @@ struct vc_account_device {
 	uint64_t block_bytes, block_count;        /* the part of live that is blocks */
 	uint64_t cached_bytes, cached_allocations;/* allocations that blocks are taken from */
 	uint64_t doubt_bytes, doubt_count;
+	/* of these, PyTorch's allocator: its allocations, what is free in them; its blocks */
+	uint64_t torch_reserved, torch_segments, torch_cached;
+	uint64_t torch_bytes, torch_blocks;
+	uint64_t torch_allocated;                 /* sizes of its blocks, wherever they lie */
 	/* live, by kind; those that are not device memory too */
 	uint64_t kind_bytes[VC_KINDS], kind_count[VC_KINDS];
 };
@@ -58,6 +63,7 @@ struct vc_account {
 	struct vc_account_device *devices; /* by ordinal, the unknown device first */
 	uint32_t device_count;
 	bool has_blocks;          /* live ones, and they are counted */
+	bool has_torch;           /* PyTorch's allocator told of its blocks, live or gone */
 	uint64_t outside_bytes;   /* of blocks, in no allocation */
 	uint64_t overlap_bytes;   /* of blocks, more than their allocation holds */
 	/* private */
@@ -77,8 +83,10 @@ void vc_account_deinit(struct vc_account *account);
 /** Bytes that a row counts as live for: its size, or 0 (cached, in doubt, not device memory). */
 uint64_t vc_account_row_bytes(const struct vc_account *account, const struct vc_tables *tables,
 			      uint64_t row);
-/** Whether a row is memory that the program's allocator makes blocks of. */
+/** Whether a row is memory that the program's allocator makes blocks of, or a mapping of such. */
 bool vc_account_row_is_segment(const struct vc_account *account, uint64_t row);
+/** The same, and the allocator is PyTorch's. */
+bool vc_account_row_is_torch(const struct vc_account *account, uint64_t row);
 /** What was counted for a device; NULL nothing. */
 const struct vc_account_device *vc_account_find_device(const struct vc_account *account,
 						       uint32_t device_plus_one);

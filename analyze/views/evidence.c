@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/text.h"
+#include "analyze/views/torch.h"
 
 struct counter_info {
 	const char *key;
@@ -31,7 +32,8 @@ struct work {
 /** Most items one file can give: its rows of evidence, its faults, and those made up here. */
 static uint64_t most_items(const struct vc_model *model)
 {
-	return model->tables.rows[VC_TABLE_evidence] + VC_FAULTS_KEPT + 8;
+	return model->tables.rows[VC_TABLE_evidence] + model->tables.rows[VC_TABLE_devices] +
+	       VC_FAULTS_KEPT + 8;
 }
 
 static void add_item(struct work *work, unsigned file, const char *key, uint64_t value,
@@ -153,6 +155,33 @@ static void add_account(struct work *work, unsigned file, const struct vc_accoun
 	}
 }
 
+/** What PyTorch's allocator said it had handed out, against the blocks it told of. */
+static void add_torch(struct work *work, unsigned file, const struct vc_account *account)
+{
+	const struct vc_tables *tables = &work->models[file].tables;
+
+	for (uint64_t i = 0; account->has_torch && i < tables->rows[VC_TABLE_devices]; i++) {
+		uint64_t device = vc_value(tables, VC_COL_devices_device, i);
+		uint32_t device_plus_one = device < VC_MODEL_DEVICES_MOST ? (uint32_t)device + 1 : 0;
+		struct vc_torch_recorded recorded;
+		struct vc_text text = {0};
+
+		if (!vc_torch_recorded(tables, account, device_plus_one, &recorded) ||
+		    !recorded.said || recorded.said_allocated == recorded.allocated)
+			continue;
+		vc_text_add(&text, "PyTorch says that ");
+		vc_text_bytes(&text, recorded.said_allocated, VC_TEXT_ROUNDED);
+		vc_text_add(&text, " are allocated on GPU %u, its blocks recorded are ",
+			    device_plus_one - 1);
+		vc_text_bytes(&text, recorded.allocated, VC_TEXT_ROUNDED);
+		add_item(work, file, "torch_differs",
+			 recorded.said_allocated > recorded.allocated ?
+				 recorded.said_allocated - recorded.allocated :
+				 recorded.allocated - recorded.said_allocated,
+			 VC_EFFECT_BYTES, &text);
+	}
+}
+
 static void add_file(struct work *work, unsigned file, const struct vc_account *account)
 {
 	const struct vc_tables *tables = &work->models[file].tables;
@@ -176,8 +205,10 @@ static void add_file(struct work *work, unsigned file, const struct vc_account *
 		vc_text_add(&text, "nothing is known about the process");
 		add_item(work, file, "no_process", 1, VC_EFFECT_BYTES, &text);
 	}
-	if (account)
+	if (account) {
 		add_account(work, file, account);
+		add_torch(work, file, account);
+	}
 }
 
 int vc_evidence_make(const struct vc_model *models, const struct vc_account *accounts,

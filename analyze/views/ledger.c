@@ -23,15 +23,26 @@ static int by_bytes(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : strcmp(x->key, y->key);
 }
 
+/** Those of PyTorch, and those that the program told of. */
+static void add_blocks(struct vc_ledger *ledger, const struct vc_account_device *device)
+{
+	if (device->torch_blocks)
+		add_row(ledger, "blocks of PyTorch's allocator", "torch_block",
+			(int64_t)device->torch_bytes, device->torch_blocks, "exact");
+	if (device->block_count > device->torch_blocks)
+		add_row(ledger, "blocks of the program's allocator", "block",
+			(int64_t)(device->block_bytes - device->torch_bytes),
+			device->block_count - device->torch_blocks, "exact");
+}
+
 /** Live memory by kind, largest first: blocks, and allocations that hold none. */
 static void add_kinds(struct vc_ledger *ledger, const struct vc_account_device *device)
 {
 	for (unsigned kind = 0; kind < VC_KINDS; kind++) {
 		if (!device->kind_count[kind])
 			continue;
-		if (kind == VC_KIND_BLOCK && device->block_count)
-			add_row(ledger, "blocks of the program's allocator", "block",
-				(int64_t)device->block_bytes, device->block_count, "exact");
+		if (kind == VC_KIND_BLOCK)
+			add_blocks(ledger, device);
 		else if (vc_kind_bytes(kind) == VC_BYTES_DEVICE)
 			add_row(ledger, vc_kind_text(kind), vc_kind_text(kind),
 				(int64_t)device->kind_bytes[kind], device->kind_count[kind],
@@ -78,9 +89,12 @@ int vc_ledger_make(const struct vc_tables *tables, const struct vc_account *acco
 	if (!device)
 		device = &nothing;
 	add_kinds(&ledger, device);
-	if (device->cached_allocations)
+	if (device->torch_segments)
+		add_row(&ledger, "cached by PyTorch, free", "torch_cached",
+			(int64_t)device->torch_cached, 0, "exact");
+	if (device->cached_allocations > device->torch_segments)
 		add_row(&ledger, "cached by the program's allocator, free", "cached",
-			(int64_t)device->cached_bytes, 0, "exact");
+			(int64_t)(device->cached_bytes - device->torch_cached), 0, "exact");
 	if (device->doubt_count)
 		add_row(&ledger, "in doubt: calls that had not returned", "in_doubt",
 			(int64_t)device->doubt_bytes, device->doubt_count, "at most");

@@ -16,8 +16,8 @@ struct work {
 	const struct vc_tables *tables;
 	const struct vc_account *account;
 	struct vc_map *map;
-	struct item *extents, *blocks;
-	uint64_t extent_count, block_count;
+	struct item *extents, *blocks, *reservations;
+	uint64_t extent_count, block_count, reservation_count;
 };
 
 static bool is_extent(uint64_t kind)
@@ -55,6 +55,50 @@ static uint32_t device_of(const struct vc_tables *tables, uint64_t row)
 	return device > VC_MODEL_DEVICES_MOST ? 0 : (uint32_t)device;
 }
 
+/** The reservation that begins last at or before an address, and holds it; NULL none. */
+static const struct item *reservation_of(const struct work *work, uint64_t address)
+{
+	uint64_t low = 0, high = work->reservation_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (work->reservations[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address < work->reservations[low - 1].end ? &work->reservations[low - 1] :
+								   NULL;
+}
+
+/** A mapping of memory that an allocator makes blocks of. */
+static bool is_mapped_segment(const struct work *work, const struct item *extent)
+{
+	return vc_value(work->tables, VC_COL_allocations_kind, extent->row) == VC_KIND_MAPPING &&
+	       vc_account_row_is_segment(work->account, extent->row);
+}
+
+/** Mappings that follow each other without a gap, in one reservation and on one device, become one. */
+static void join_mappings(struct work *work)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < work->extent_count; i++) {
+		struct item *last = count ? &work->extents[count - 1] : NULL;
+		const struct item *extent = &work->extents[i];
+
+		if (last && last->end == extent->address &&
+		    last->device_plus_one == extent->device_plus_one &&
+		    is_mapped_segment(work, last) && is_mapped_segment(work, extent) &&
+		    reservation_of(work, last->address) == reservation_of(work, extent->address))
+			last->end = extent->end;
+		else
+			work->extents[count++] = *extent;
+	}
+	work->extent_count = count;
+}
+
 static int list_items(struct work *work, struct vc_arena *arena)
 {
 	const struct vc_tables *tables = work->tables;
@@ -62,7 +106,8 @@ static int list_items(struct work *work, struct vc_arena *arena)
 
 	work->extents = vc_arena_allocate(arena, rows + 1, sizeof(*work->extents));
 	work->blocks = vc_arena_allocate(arena, rows + 1, sizeof(*work->blocks));
-	if (!work->extents || !work->blocks)
+	work->reservations = vc_arena_allocate(arena, rows + 1, sizeof(*work->reservations));
+	if (!work->extents || !work->blocks || !work->reservations)
 		return VC_E_NO_MEMORY;
 	for (uint64_t row = 0; row < rows; row++) {
 		uint64_t kind = vc_value(tables, VC_COL_allocations_kind, row);
@@ -78,9 +123,14 @@ static int list_items(struct work *work, struct vc_arena *arena)
 			work->blocks[work->block_count++] = item;
 		else if (is_extent(kind))
 			work->extents[work->extent_count++] = item;
+		else if (kind == VC_KIND_RESERVATION)
+			work->reservations[work->reservation_count++] = item;
 	}
 	qsort(work->extents, work->extent_count, sizeof(*work->extents), compare_addresses);
 	qsort(work->blocks, work->block_count, sizeof(*work->blocks), compare_addresses);
+	qsort(work->reservations, work->reservation_count, sizeof(*work->reservations),
+	      compare_addresses);
+	join_mappings(work);
 	return 0;
 }
 
@@ -247,6 +297,7 @@ static void sweep(struct work *work)
 			device->other_bytes += segment.size;
 			continue;
 		}
+		segment.torch = vc_account_row_is_torch(work->account, segment.row);
 		segment.pinned = segment.blocks &&
 				 segment.used <= segment.size / VC_MAP_PINNED_SHARE;
 		sum_segment(device, &segment);

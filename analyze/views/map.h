@@ -4,7 +4,8 @@
  *
  * Pure. A segment is memory that the program's allocator makes blocks of: an allocation or mapping
  * with blocks in it, or one that the account or the dump knows as such. Other allocations have no
- * holes that anybody knows of and are only counted. Blocks outside every segment are in the
+ * holes that anybody knows of and are only counted. Mappings side by side in one address reservation are
+ * one segment, which grows as the allocator maps more (PyTorch's expandable segments). Blocks outside every segment are in the
  * account's evidence. Overlapping blocks count once: the first one gets the bytes.
  *
  *     fragmentation = 1 - largest hole / bytes of all holes
@@ -28,13 +29,14 @@ struct vc_map_part {
 };
 
 struct vc_map_segment {
-	uint64_t row;             /* of allocations */
+	uint64_t row;             /* of allocations; of its first mapping */
 	uint64_t address, size;
 	uint32_t device_plus_one;
 	uint64_t first_part, part_count;
 	uint64_t used, free;
 	uint64_t blocks, holes, largest_hole;
 	bool pinned;
+	bool torch;               /* of PyTorch's allocator, recorded */
 };
 
 struct vc_map_device {

@@ -111,3 +111,28 @@ void vc_torch_heading(struct vc_text *text, const struct vc_tables *tables, uint
 	vc_text_number(text, events);
 	vc_text_add(text, events == 1 ? " event" : " events");
 }
+
+bool vc_torch_recorded(const struct vc_tables *tables, const struct vc_account *account,
+		       uint32_t device_plus_one, struct vc_torch_recorded *ret)
+{
+	const struct vc_account_device *device = vc_account_find_device(account, device_plus_one);
+	struct vc_torch_recorded recorded = {0};
+	uint64_t row;
+
+	if (device_plus_one && !vc_device_row(tables, device_plus_one - 1, &row)) {
+		recorded.said = vc_value(tables, VC_COL_devices_torch_known, row) != 0;
+		recorded.said_allocated = vc_value(tables, VC_COL_devices_torch_allocated, row);
+		recorded.said_reserved = vc_value(tables, VC_COL_devices_torch_reserved, row);
+	}
+	if (device) {
+		recorded.allocated = device->torch_allocated;
+		recorded.reserved = device->torch_reserved;
+		recorded.cached = device->torch_cached;
+		recorded.segments = device->torch_segments;
+		recorded.blocks = device->torch_blocks;
+	}
+	if (!recorded.said && !recorded.segments && !recorded.blocks)
+		return false;
+	*ret = recorded;
+	return true;
+}

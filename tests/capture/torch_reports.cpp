@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What PyTorch's libc10.so and libc10_cuda.so are to the recorder, one half by each build: functions
+ * with its names and types (OLD: those of PyTorch 1.13), and who calls them through the procedure
+ * linkage table.
+ */
+#include <cstddef>
+#include <cstdint>
+
+#include "torch_reports.h"
+
+#define SHOWN __attribute__((visibility("default")))
+
+namespace c10
+{
+#ifdef OLD
+typedef int64_t total;
+#else
+typedef size_t total;
+#endif
+struct Device {
+	int8_t type, index;
+};
+void reportMemoryUsageToProfiler(void *, int64_t, total, total, Device);
+void reportOutOfMemoryToProfiler(int64_t, total, total, Device);
+} // namespace c10
+
+#ifdef IS_C10
+static struct test_torch_calls seen;
+
+extern "C" SHOWN struct test_torch_calls *test_torch_seen()
+{
+	return &seen;
+}
+
+SHOWN void c10::reportMemoryUsageToProfiler(void *pointer, int64_t size, total allocated,
+					    total reserved, Device device)
+{
+	seen.usage++;
+	seen.pointer = pointer;
+	seen.size = size;
+	seen.allocated = static_cast<uint64_t>(allocated);
+	seen.reserved = static_cast<uint64_t>(reserved);
+	seen.type = device.type;
+	seen.index = device.index;
+}
+
+SHOWN void c10::reportOutOfMemoryToProfiler(int64_t size, total allocated, total reserved,
+					    Device device)
+{
+	seen.memory++;
+	seen.size = size;
+	seen.allocated = static_cast<uint64_t>(allocated);
+	seen.reserved = static_cast<uint64_t>(reserved);
+	seen.type = device.type;
+	seen.index = device.index;
+}
+#else
+extern "C" int cuMemAlloc_v2(uint64_t *pointer, size_t bytes);
+
+/* Not tail calls: the caller is this library. */
+extern "C" SHOWN void test_torch_usage(void *pointer, int64_t size, uint64_t allocated,
+				       uint64_t reserved, int type, int index)
+{
+	c10::reportMemoryUsageToProfiler(pointer, size, static_cast<c10::total>(allocated),
+					 static_cast<c10::total>(reserved),
+					 {static_cast<int8_t>(type), static_cast<int8_t>(index)});
+	asm volatile("");
+}
+
+extern "C" SHOWN void test_torch_memory(int64_t size, uint64_t allocated, uint64_t reserved, int type,
+					int index)
+{
+	c10::reportOutOfMemoryToProfiler(size, static_cast<c10::total>(allocated),
+					 static_cast<c10::total>(reserved),
+					 {static_cast<int8_t>(type), static_cast<int8_t>(index)});
+	asm volatile("");
+}
+
+extern "C" SHOWN int test_torch_driver(uint64_t *pointer, size_t bytes)
+{
+	int result = cuMemAlloc_v2(pointer, bytes);
+
+	asm volatile("");
+	return result;
+}
+#endif

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds vramcore's snapshots against what PyTorch says of itself at the same moments.
+
+In the program:     import judge; judge.moment("mid forward")
+    takes torch's own snapshot and totals and asks the recorder for one of the same moment. The
+    environment's JUDGE_FOLDER says where torch's side is kept; without it nothing is done.
+From outside:       judge.py VRAMCORE JUDGE_FOLDER SNAPSHOT_FOLDER
+    compares each pair, of each process: every block (address, size, device) both ways, and the totals
+    with memory_allocated() and memory_reserved(). Exit status 0: all agree, and there was something
+    to compare.
+"""
+import ctypes
+import glob
+import json
+import os
+import subprocess
+import sys
+
+taken = 0
+
+
+def moment(tag):
+    """Keeps torch's side of this moment and asks for a snapshot of it. Call with no other work running."""
+    global taken
+    folder = os.environ.get("JUDGE_FOLDER")
+    if not folder:
+        return
+    import torch
+
+    recorder = ctypes.CDLL(None)
+    try:
+        snapshot = recorder.vramcore_snapshot
+    except AttributeError:
+        return
+    torch.cuda.synchronize()
+    devices = range(torch.cuda.device_count())
+    before = torch.cuda.memory._snapshot()["segments"]
+    snapshot()
+    state = {
+        "tag": tag,
+        "segments": [{key: segment[key] for key in ("device", "address", "total_size", "stream")}
+                     | {"blocks": [{key: block.get(key) for key in ("address", "size", "state",
+                                                                    "requested_size")}
+                                   for block in segment["blocks"]]}
+                     for segment in torch.cuda.memory._snapshot()["segments"]],
+        "allocated": [torch.cuda.memory_allocated(device) for device in devices],
+        "reserved": [torch.cuda.memory_reserved(device) for device in devices],
+    }
+    # a moment in which another thread allocates is none that two can agree about
+    state["quiet"] = len(before) == len(state["segments"]) and all(
+        left["allocated_size"] == sum(block["size"] for block in right["blocks"]
+                                      if block["state"] == "active_allocated")
+        for left, right in zip(before, state["segments"]))
+    with open(os.path.join(folder, f"{os.getpid()}.{taken}.json"), "w", encoding="utf-8") as file:
+        json.dump(state, file)
+    taken += 1
+
+
+def tables_of(vramcore, path):
+    run = subprocess.run([vramcore, "export", path, "--to", "json", "--no-symbols"],
+                         stdout=subprocess.PIPE, check=False)
+    if run.returncode not in (0, 1):
+        raise SystemExit(f"{path}: export failed")
+    return json.loads(run.stdout)["tables"]
+
+
+def info_of(vramcore, path):
+    run = subprocess.run([vramcore, "info", path, "--json", "--no-symbols"],
+                         stdout=subprocess.PIPE, check=False)
+    return run.returncode, json.loads(run.stdout)
+
+
+def blocks_of_torch(state):
+    return {(segment["device"], block["address"], block["size"])
+            for segment in state["segments"] for block in segment["blocks"]
+            if block["state"] == "active_allocated"}
+
+
+def number(value):
+    return int(value, 16) if isinstance(value, str) else value
+
+
+def blocks_of_ours(tables):
+    ours = [(row["device_plus_one"] - 1, number(row["address"]), row["size"])
+            for row in tables["allocations"] if row["kind"] == "block" and row["flags"] & 32]
+    return set(ours), len(ours)
+
+
+def compare_totals(vramcore, path, state):
+    """What `info` says of each device against memory_allocated and memory_reserved."""
+    wrong = []
+    status, info = info_of(vramcore, path)
+    if status != 0:
+        wrong.append(f"info ends with {status}: " +
+                     "; ".join(item["text"] for item in info["evidence"]["items"]))
+    shown = {device["device"]["ordinal"]: device.get("torch") for device in info["devices"]}
+    for device, (allocated, reserved) in enumerate(zip(state["allocated"], state["reserved"])):
+        numbers = shown.get(device)
+        if numbers is None:
+            if allocated or reserved:
+                wrong.append(f"device {device}: nothing of torch's is shown")
+            continue
+        for key, value in (("allocated", allocated), ("reserved", reserved)):
+            if numbers[key] != value:
+                wrong.append(f"device {device}: {key} {numbers[key]}, torch says {value}")
+    return wrong
+
+
+def compare(vramcore, path, state):
+    """What differs between a snapshot and torch's side of its moment, in words."""
+    tables = tables_of(vramcore, path)
+    torch, (ours, rows) = blocks_of_torch(state), blocks_of_ours(tables)
+    wrong = []
+    for name, only in (("not seen", torch - ours), ("not torch's", ours - torch)):
+        for device, address, size in sorted(only)[:3]:
+            wrong.append(f"{name}: device {device} {address:#x} {size} bytes")
+        if len(only) > 3:
+            wrong.append(f"{name}: {len(only) - 3} more")
+    if rows != len(ours):
+        wrong.append(f"{rows - len(ours)} blocks twice")
+    return wrong + compare_totals(vramcore, path, state)
+
+
+def main():
+    vramcore, judged, snapshots = sys.argv[1:4]
+    states = {}
+    for path in glob.glob(os.path.join(judged, "*.json")):
+        pid, index, _ = os.path.basename(path).split(".")
+        with open(path, encoding="utf-8") as file:
+            states.setdefault(int(pid), {})[int(index)] = json.load(file)
+    found = {}
+    for path in glob.glob(os.path.join(snapshots, "*.vramcore")):
+        _, info = info_of(vramcore, path)
+        if info["file"]["trigger"] == "request":
+            found.setdefault(info["file"]["pid"], []).append((info["file"]["number"], path))
+    compared, blocks, failed = 0, 0, 0
+    for pid, moments in sorted(states.items()):
+        paths = [path for _, path in sorted(found.get(pid, []))]
+        if len(paths) != len(moments):
+            print(f"process {pid}: {len(moments)} moments, {len(paths)} snapshots")
+            failed += 1
+        for (_, state), path in zip(sorted(moments.items()), paths):
+            if not state["quiet"]:
+                continue
+            compared += 1
+            blocks += len(blocks_of_torch(state))
+            wrong = compare(vramcore, path, state)
+            failed += bool(wrong)
+            for line in wrong:
+                print(f"process {pid}, {state['tag']} ({os.path.basename(path)}): {line}")
+    print(f"{compared} moments compared, {blocks} blocks, {failed} differ")
+    return 1 if failed or not compared or not blocks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
