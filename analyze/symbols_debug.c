@@ -3,17 +3,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <zstd.h>
 
 #include "analyze/symbols_private.h"
 
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+#define EXPANDED_MAX (UINT64_C(8) << 30)
+
 /*
- * Compressed sections are expanded by libdw in full, so what they claim is checked first: zlib
- * makes nothing smaller than about a thousandth.
+ * Compressed sections are expanded in full, so what they claim is checked first: zlib makes nothing
+ * smaller than about a thousandth, and zstd this sort of data not smaller than a five hundredth.
  */
-static bool sections_are_sound(struct vc_module_files *files, const struct vc_file *file)
+static bool is_sound(uint64_t type, uint64_t expanded, uint64_t compressed)
+{
+	return expanded / (type == ELFCOMPRESS_ZSTD ? 512 : 1040) <= compressed + 1;
+}
+
+/* Looks at the compressed sections; *ret_zstd: how much there is to be expanded here. */
+static bool sections_are_sound(struct vc_module_files *files, const struct vc_file *file,
+			       uint64_t *ret_zstd)
 {
 	Elf_Scn *section = NULL;
+	uint64_t zstd = 0;
+	size_t size = 0;
 
+	*ret_zstd = 0;
+	elf_rawfile(file->elf, &size);
 	while ((section = elf_nextscn(file->elf, section))) {
 		GElf_Shdr header;
 		GElf_Chdr compressed;
@@ -22,17 +40,91 @@ static bool sections_are_sound(struct vc_module_files *files, const struct vc_fi
 			continue;
 		if (!gelf_getchdr(section, &compressed))
 			return false;
-		if (compressed.ch_type != ELFCOMPRESS_ZLIB) {
-			vc_detail_add(files, "%s: debug information not compressed by zlib",
+		if (compressed.ch_type != ELFCOMPRESS_ZLIB &&
+		    compressed.ch_type != ELFCOMPRESS_ZSTD) {
+			vc_detail_add(files, "%s: debug information compressed in an unknown way",
 				      file->path);
 			return false;
 		}
-		if (compressed.ch_size / 1040 > header.sh_size + 1) {
+		if (!is_sound(compressed.ch_type, compressed.ch_size, header.sh_size)) {
 			vc_detail_add(files, "%s: damaged compressed section", file->path);
 			return false;
 		}
+		if (compressed.ch_type == ELFCOMPRESS_ZSTD) {
+			*ret_zstd += compressed.ch_size + 16;
+			zstd += header.sh_size;
+		}
 	}
+	/* Many sections that are one and the same would add up to anything. */
+	if (zstd > size)
+		vc_detail_add(files, "%s: damaged compressed sections", file->path);
+	return zstd <= size;
+}
+
+/* One section into the place at `used` of the image, and its header there. */
+static bool expand_section(struct vc_debug *debug, Elf64_Shdr *header, uint64_t file_size,
+			   uint64_t *used)
+{
+	Elf64_Chdr head;
+	uint8_t *image = debug->image;
+	size_t done;
+
+	if (header->sh_offset > file_size || header->sh_size > file_size - header->sh_offset ||
+	    header->sh_size < sizeof(head))
+		return false;
+	memcpy(&head, image + header->sh_offset, sizeof(head));
+	if (head.ch_type != ELFCOMPRESS_ZSTD)
+		return true; /* libdw knows the other */
+	if (head.ch_size > debug->image_size - *used)
+		return false;
+	done = ZSTD_decompress(image + *used, head.ch_size,
+			       image + header->sh_offset + sizeof(head),
+			       header->sh_size - sizeof(head));
+	if (ZSTD_isError(done) || done != head.ch_size)
+		return false;
+	header->sh_offset = *used;
+	header->sh_size = head.ch_size;
+	header->sh_flags &= ~(uint64_t)SHF_COMPRESSED;
+	header->sh_addralign = head.ch_addralign;
+	*used += (head.ch_size + 15) & ~UINT64_C(15);
 	return true;
+}
+
+/*
+ * libdw of today's systems does not know zstd. The file is copied into private memory, and what its
+ * sections expand to put behind it: an ELF file that has none of them compressed that way.
+ */
+static bool expand_file(const struct vc_file *file, uint64_t expanded, struct vc_debug *debug)
+{
+	size_t size, count;
+	const char *bytes = elf_rawfile(file->elf, &size);
+	Elf64_Ehdr *header;
+	Elf64_Shdr *sections;
+	uint64_t used = (size + 15) & ~UINT64_C(15);
+	void *image;
+
+	if (!bytes || size < sizeof(*header) || bytes[EI_CLASS] != ELFCLASS64 ||
+	    bytes[EI_DATA] != ELFDATA2LSB || expanded > EXPANDED_MAX ||
+	    elf_getshdrnum(file->elf, &count))
+		return false;
+	image = mmap(NULL, used + expanded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
+	if (image == MAP_FAILED)
+		return false;
+	debug->image = image;
+	debug->image_size = used + expanded;
+	memcpy(image, bytes, size);
+	header = image;
+	if (header->e_shentsize != sizeof(*sections) || header->e_shoff % 8 ||
+	    header->e_shoff > size || count > (size - header->e_shoff) / sizeof(*sections))
+		return false;
+	sections = (Elf64_Shdr *)((char *)image + header->e_shoff);
+	for (size_t i = 0; i < count; i++)
+		if (sections[i].sh_flags & SHF_COMPRESSED && sections[i].sh_type != SHT_NOBITS &&
+		    !expand_section(debug, &sections[i], size, &used))
+			return false;
+	debug->elf = elf_memory(image, debug->image_size);
+	return debug->elf != NULL;
 }
 
 struct search {
@@ -47,6 +139,7 @@ struct search {
 static bool try_shared(struct search *search, char *path, struct vc_file *ret)
 {
 	struct vc_file file = {.fd = -1};
+	uint64_t zstd = 0;
 	int error;
 
 	if (!path)
@@ -56,7 +149,10 @@ static bool try_shared(struct search *search, char *path, struct vc_file *ret)
 	free(path);
 	if (error)
 		return false;
-	if (strcmp(file.build_id, search->build_id) || !sections_are_sound(search->files, &file)) {
+	if (strcmp(file.build_id, search->build_id) ||
+	    !sections_are_sound(search->files, &file, &zstd) || zstd) {
+		if (zstd)
+			vc_detail_add(search->files, "%s: compressed by zstd, not read", file.path);
 		vc_file_close(&file);
 		return false;
 	}
@@ -115,11 +211,14 @@ bool vc_debug_open(const struct vc_symbols_options *options, struct vc_module_fi
 {
 	struct search search = {.options = options, .files = files, .file = file};
 	struct vc_debug debug = {.alternate_file.fd = -1};
+	uint64_t zstd;
 
-	if (!sections_are_sound(files, file))
+	if (!sections_are_sound(files, file, &zstd))
 		return false;
-	debug.dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+	if (!zstd || expand_file(file, zstd, &debug))
+		debug.dwarf = dwarf_begin_elf(zstd ? debug.elf : file->elf, DWARF_C_READ, NULL);
 	if (!debug.dwarf) {
+		vc_debug_close(&debug);
 		vc_detail_add(files, "%s: debug information damaged", file->path);
 		return false;
 	}
@@ -138,6 +237,10 @@ void vc_debug_close(struct vc_debug *debug)
 		dwarf_end(debug->dwarf);
 	if (debug->alternate)
 		dwarf_end(debug->alternate);
+	if (debug->elf)
+		elf_end(debug->elf);
+	if (debug->image)
+		munmap(debug->image, debug->image_size);
 	vc_file_close(&debug->alternate_file);
 	*debug = (struct vc_debug){.alternate_file.fd = -1};
 }

@@ -3,6 +3,7 @@
 #include <elfutils/libdw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/demangle.h"
 #include "analyze/symbols_private.h"
@@ -61,6 +62,7 @@ struct reader {
 	size_t region_count;
 	int64_t work; /* what is left before the module is given up */
 	bool no_memory;
+	bool split_missing;
 };
 
 static bool spend(struct reader *reader, uint64_t amount)
@@ -527,6 +529,22 @@ static void select_addresses(struct reader *reader, Dwarf_Die *unit)
 	memset(reader->places, 0, reader->selected_count * sizeof(*reader->places));
 }
 
+/* Once a module: its lines are known all the same, its inlined functions are not. */
+static void note_missing_split(struct reader *reader, const char *name)
+{
+	char *package = vc_path_format("%s.dwp", reader->job->files->module.path ?
+							 reader->job->files->module.path :
+							 reader->file->path);
+
+	if (!reader->split_missing && package && access(package, F_OK) == 0)
+		vc_detail_add(reader->job->files, "%s: split debug information in a package is not read",
+			      package);
+	else if (!reader->split_missing)
+		vc_detail_add(reader->job->files, "%s: split debug information, not found", name);
+	reader->split_missing = true;
+	free(package);
+}
+
 /*
  * The entries of a unit compiled with -gsplit-dwarf stand in a file of their own, which libdw opens
  * by itself; so what it would open is looked at first. False: none, or not one to open.
@@ -552,8 +570,10 @@ static bool split_unit(struct reader *reader, Dwarf_CU *cu, Dwarf_Die *unit, Dwa
 		special |= !candidates[i] || vc_path_is_special(candidates[i]);
 		free(candidates[i]);
 	}
-	if (special || dwarf_cu_info(cu, NULL, NULL, NULL, ret, NULL, NULL, NULL) || !ret->addr)
+	if (special || dwarf_cu_info(cu, NULL, NULL, NULL, ret, NULL, NULL, NULL) || !ret->addr) {
+		note_missing_split(reader, name);
 		return false;
+	}
 	return remember_regions(reader, dwarf_cu_getdwarf(ret->cu)) == 0;
 }
 

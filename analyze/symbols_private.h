@@ -125,6 +125,9 @@ struct vc_debug {
 	Dwarf *dwarf; /* NULL: not open */
 	Dwarf *alternate;
 	struct vc_file alternate_file;
+	Elf *elf; /* a copy in memory with its sections expanded; NULL: the file itself is read */
+	void *image;
+	size_t image_size;
 };
 
 /**

@@ -20,6 +20,7 @@ static const struct variant variants[] = {
 	{"clang4", "clang", "clang++", "-gdwarf-4"},
 	{"clang5", "clang", "clang++", "-gdwarf-5"},
 	{"gcc_compressed", "gcc", "g++", "-g -gz=zlib"},
+	{"gcc_zstd", "gcc", "g++", "-gdwarf-5 -Wl,--compress-debug-sections=zstd"},
 	{"gcc_split4", "gcc", "g++", "-gdwarf-4 -gsplit-dwarf"},
 	{"gcc_split5", "gcc", "g++", "-gdwarf-5 -gsplit-dwarf"},
 	{"gcc_lto", "gcc", "g++", "-g -flto=1"},

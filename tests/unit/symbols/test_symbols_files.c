@@ -311,6 +311,33 @@ static void test_special_files(void **state)
 	answer_end(&answer);
 }
 
+/* Split debug information that is not there, or packed: lines are known, and what is missing said. */
+static void test_split_missing(void **state)
+{
+	struct answer answer;
+
+	(void)state;
+	prepare("split_missing", "-g -gsplit-dwarf");
+	run("cp chain.full chain && mkdir away && mv *.dwo away");
+	answer = ask_chain(NULL, NULL);
+	check_frame(&answer, 0, "outer", "chain.c", "innermost");
+	assert_non_null(strstr(answer.report.detail, ".dwo: split debug information, not found"));
+	answer_end(&answer);
+	if (!have_tool("dwp"))
+		return;
+	run("dwp -o chain.dwp away/*.dwo");
+	answer = ask_chain(NULL, NULL);
+	check_frame(&answer, 0, "outer", "chain.c", "innermost");
+	assert_non_null(strstr(answer.report.detail,
+			       "chain.dwp: split debug information in a package is not read"));
+	answer_end(&answer);
+	run("mv away/*.dwo . && rm chain.dwp");
+	answer = ask_chain(NULL, NULL);
+	assert_int_equal(answer.symbol.count, 3);
+	assert_string_equal(answer.report.detail, "the recorded build-id is not known");
+	answer_end(&answer);
+}
+
 static void test_stripped(void **state)
 {
 	unsigned long offset, start;
@@ -399,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_other_build_id),	  cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_shared_debug_file), cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_no_network),	  cmocka_unit_test(test_special_files),
+		cmocka_unit_test(test_split_missing),
 		cmocka_unit_test(test_stripped),	  cmocka_unit_test(test_not_nearest),
 		cmocka_unit_test(test_sysroot),
 	};

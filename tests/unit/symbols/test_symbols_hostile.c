@@ -157,6 +157,7 @@ static void test_mutations(void **state)
 	} variants[] = {
 		{"gcc", "-g -gdwarf-5"},
 		{"gcc", "-g -gdwarf-4 -gz=zlib"},
+		{"gcc", "-g -gdwarf-5 -Wl,--compress-debug-sections=zstd"},
 		{"clang", "-g -gdwarf-5"},
 	};
 
@@ -259,7 +260,7 @@ static void test_backward_references(void **state)
 static void test_compression_claims(void **state)
 {
 	uint64_t start, size, claimed = (uint64_t)1 << 40;
-	uint32_t type = 2;
+	uint32_t type = 7;
 	struct bytes whole;
 	struct answer answer;
 	Elf64_Chdr kept;
@@ -285,7 +286,15 @@ static void test_compression_claims(void **state)
 	write_file("damaged", whole.data, whole.size);
 	answer = ask(NULL, "damaged", NULL, marked_offset("chain", "chain"));
 	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
-	assert_non_null(strstr(answer.report.detail, "not compressed by zlib"));
+	assert_non_null(strstr(answer.report.detail, "compressed in an unknown way"));
+	answer_end(&answer);
+
+	type = 2; /* zstd, it says, but it is not */
+	memcpy(whole.data + start, &type, sizeof(type));
+	write_file("damaged", whole.data, whole.size);
+	answer = ask(NULL, "damaged", NULL, marked_offset("chain", "chain"));
+	assert_int_equal(answer.symbol.source, VC_SYMBOL_TABLE);
+	assert_non_null(strstr(answer.report.detail, "debug information damaged"));
 	answer_end(&answer);
 	free(whole.data);
 }
