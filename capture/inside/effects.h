@@ -89,6 +89,8 @@ VC_EFFECT(HANDLE_RELEASE)   /* a handle loses a reference */
 VC_EFFECT(HANDLE_RETAIN)    /* a handle gains a reference */
 VC_EFFECT(MAP)              /* a mapping is born, its handle gains a reference */
 VC_EFFECT(UNMAP)            /* the mappings of a range die, their handles lose references */
+VC_EFFECT(BIND)             /* a binding is born, the handle of its memory gains a reference */
+VC_EFFECT(UNBIND)           /* bindings of a range die, their handles lose references */
 VC_EFFECT(EXPORT)           /* another process may hold what is ours from now on */
 VC_EFFECT(CAPTURE_BEGIN)    /* a stream is captured: a graph is born, if it is not `address` */
 VC_EFFECT(CAPTURE_END)      /* the graph is the program's, or dies with what it was given */

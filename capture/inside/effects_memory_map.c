@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management: handles, and mappings into them.
+ * Virtual memory management: handles, mappings into them, and what is bound to multicast objects.
  *
  * A handle's record counts its references and its mappings together: the bytes go when both are
  * gone, as the driver has it. A mapping names its handle by the birth number of the record, since
- * the driver may use the value of a released handle again while mappings of it remain.
+ * the driver may use the value of a released handle again while mappings of it remain. Memory that is
+ * bound to a multicast object is kept by the binding as by a mapping.
  */
 #include "capture/inside/effects.h"
 
@@ -51,6 +52,53 @@ static bool drop_reference(struct vc_call *call, struct vc_claim *handle)
 	return true;
 }
 
+/* ---- what is bound to a multicast object ---- */
+
+struct binding_search {
+	const struct vc_call *call;
+	struct vc_claims *claims; /* NULL: the first is looked for */
+	struct vc_claim found;
+	bool any;
+};
+
+/* All of an object, or those of a device in a range of it. */
+static bool is_binding(const struct vc_claim *claim, void *argument)
+{
+	struct binding_search *search = argument;
+	const struct vc_record *record = &claim->copy;
+	const struct vc_call *call = search->call;
+
+	if (record->kind != VC_KIND_BINDING || record->address != call->address)
+		return true;
+	if (call->size && (record->offset < call->offset ||
+			   record->offset - call->offset >= call->size ||
+			   record->device_plus_one != call->device_plus_one))
+		return true;
+	search->found = *claim;
+	search->any = true;
+	if (search->claims)
+		vc_claims_add(search->claims, &search->found);
+	return search->claims != NULL;
+}
+
+static void unmap_handle(const struct vc_record *mapping, const struct vc_death *death);
+
+/* With the object go its bindings. */
+static void drop_bindings(uint64_t multicast, const struct vc_death *death)
+{
+	const struct vc_call all = {.address = multicast};
+
+	for (;;) {
+		struct binding_search search = {.call = &all};
+
+		vc_store_visit(is_binding, &search);
+		if (!search.any || !vc_store_claim_found(&search.found))
+			return;
+		unmap_handle(&search.found.copy, death);
+		vc_store_free_commit(&search.found, death);
+	}
+}
+
 /* ---- release and retain ---- */
 
 void vc_before_HANDLE_RELEASE(struct vc_call *call)
@@ -76,6 +124,9 @@ void vc_after_HANDLE_RELEASE(struct vc_call *call, vc_cu_result result)
 			vc_call_death(call, &death);
 			if (!call->parent)
 				vc_store_count(VC_COUNTER_FREES_UNKNOWN);
+			if (call->claims->count &&
+			    call->claims->first[0].copy.kind == VC_KIND_MULTICAST)
+				drop_bindings(call->address, &death);
 			vc_claims_commit(call->claims, &death);
 		} else {
 			vc_call_refused(call, result);
@@ -116,6 +167,27 @@ void vc_after_HANDLE_RETAIN(struct vc_call *call, vc_cu_result result)
 }
 
 /* ---- mappings ---- */
+
+/* A binding begins as a mapping does, but that its memory may be given by address. */
+void vc_before_BIND(struct vc_call *call)
+{
+	struct vc_claim mapping;
+	uint64_t address = call->pool;
+
+	call->pool = 0;
+	if (address && vc_call_enter(call, false) &&
+	    (vc_store_find(address, VC_KINDS(VC_KIND_MAPPING), &mapping) ||
+	     vc_store_find_containing(address, VC_KINDS(VC_KIND_MAPPING), &mapping)))
+		call->handle = mapping.copy.pool;
+	if (address)
+		vc_call_leave(call);
+	vc_before_MAP(call);
+}
+
+void vc_after_BIND(struct vc_call *call, vc_cu_result result)
+{
+	vc_after_MAP(call, result);
+}
 
 void vc_before_MAP(struct vc_call *call)
 {
@@ -185,8 +257,11 @@ static void unmap_handle(const struct vc_record *mapping, const struct vc_death 
 	struct vc_claim handle;
 
 	if (mapping->parent && find_handle(mapping->pool, mapping->parent, &handle) &&
-	    vc_store_reference_found(&handle, -1) == 0 && vc_store_claim_found(&handle))
+	    vc_store_reference_found(&handle, -1) == 0 && vc_store_claim_found(&handle)) {
+		if (handle.copy.kind == VC_KIND_MULTICAST)
+			drop_bindings(handle.copy.address, death);
 		vc_store_free_commit(&handle, death);
+	}
 }
 
 void vc_after_UNMAP(struct vc_call *call, vc_cu_result result)
@@ -208,4 +283,20 @@ void vc_after_UNMAP(struct vc_call *call, vc_cu_result result)
 		}
 	}
 	vc_call_leave(call);
+}
+
+void vc_before_UNBIND(struct vc_call *call)
+{
+	struct binding_search search = {.call = call, .claims = call->claims};
+
+	if (vc_call_enter(call, false)) {
+		vc_call_stack(call);
+		vc_store_visit(is_binding, &search);
+	}
+	vc_call_leave(call);
+}
+
+void vc_after_UNBIND(struct vc_call *call, vc_cu_result result)
+{
+	vc_after_UNMAP(call, result);
 }

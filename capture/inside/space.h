@@ -67,7 +67,7 @@ void vc_space_forget(void);
 /** Name, bytes of an item, log2 of the items of the first chunk, doublings; most needed first. */
 #define VC_SPACE_TABLES(X)                                                                         \
 	X(SITES, sizeof(struct vc_site), 7, 7)                                                     \
-	X(RECORDS, sizeof(struct vc_record), 7, 7)                                                 \
+	X(RECORDS, sizeof(struct vc_record), 7, 8)                                                 \
 	X(STACKS, 8, 11, 8)                                                                        \
 	X(STRINGS, 8, 11, 8)                                                                       \
 	X(MODULES, sizeof(struct vc_module_row), 7, 4)                                             \

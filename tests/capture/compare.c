@@ -167,6 +167,7 @@ static uint8_t kind_of_judge(uint32_t kind)
 	case SIM_ROW_GRAPH: return VC_KIND_GRAPH;
 	case SIM_ROW_GRAPH_EXEC: return VC_KIND_GRAPH_EXEC;
 	case SIM_ROW_MULTICAST: return VC_KIND_MULTICAST;
+	case SIM_ROW_BINDING: return VC_KIND_BINDING;
 	case SIM_ROW_GREEN_CONTEXT: return VC_KIND_GREEN_CONTEXT;
 	default: return VC_KIND_UNKNOWN; /* not recorded: events */
 	}

@@ -364,6 +364,36 @@ static void exports(void)
 	close(descriptor);
 }
 
+/* What is bound to a multicast object keeps the memory; the object's end ends that. */
+static void bindings(void)
+{
+	struct vc_cu_multicast_properties multicast = {.devices = 2, .size = 4 << 20};
+	struct vc_cu_allocation_properties properties = {
+		.type = 1, .location = {.type = VC_CU_LOCATION_DEVICE}};
+	vc_cu_memory_handle object, first, second;
+	vc_cu_pointer range;
+
+	GOOD(cuMulticastCreate, &object, &multicast);
+	GOOD(cuMemCreate, &first, 2 << 20, &properties, 0);
+	GOOD(cuMemCreate, &second, 2 << 20, &properties, 0);
+	GOOD(cuMemAddressReserve, &range, 2 << 20, 0, 0, 0);
+	GOOD(cuMemMap, range, 2 << 20, 0, second, 0);
+	GOOD(cuMulticastBindMem, object, 0, first, 0, 2 << 20, 0);
+	GOOD(cuMulticastBindAddr, object, 2 << 20, range, 2 << 20, 0);
+	compare("bindings: two");
+	GOOD(cuMemRelease, first);
+	GOOD(cuMemUnmap, range, 2 << 20);
+	GOOD(cuMemRelease, second);
+	compare("bindings: all that keeps the memory");
+	BAD(INVALID_VALUE, cuMulticastBindMem, object, 0, first, 0, 2 << 20, 1);
+	compare("bindings: one that failed");
+	GOOD(cuMulticastUnbind, object, 0, 0, 2 << 20);
+	compare("bindings: one is undone, its memory gone");
+	GOOD(cuMemRelease, object);
+	compare("bindings: the object is gone, and with it the other");
+	GOOD(cuMemAddressFree, range, 2 << 20);
+}
+
 /* Memory of other interfaces, and objects that lead to memory of several devices. */
 static void foreign(void)
 {
@@ -384,6 +414,7 @@ static void foreign(void)
 	GOOD(cuMemUnmap, range, 4 << 20);
 	GOOD(cuMemAddressFree, range, 4 << 20);
 	compare("foreign: it is gone");
+	bindings();
 	GOOD(cuImportExternalMemory, &memory, &external);
 	GOOD(cuExternalMemoryGetMappedBuffer, &pointer, memory, &buffer);
 	compare("foreign: external memory");

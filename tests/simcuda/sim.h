@@ -175,6 +175,7 @@ struct sim_object {
 			uint32_t references;
 			uint32_t mappings;
 			bool multicast;
+			struct sim_binding *bindings; /* of a multicast object */
 			CUmemAllocationProp properties;
 		} handle;
 		struct {

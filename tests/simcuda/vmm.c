@@ -151,13 +151,48 @@ static CUresult create(CUmemGenericAllocationHandle *ret, size_t size,
 	return result;
 }
 
+/* Memory that a multicast object leads to; it keeps the memory. */
+struct sim_binding {
+	struct sim_binding *next;
+	struct sim_object *memory;
+	uint64_t offset, size, row;
+};
+
+static struct sim_binding *free_bindings;
+
+static struct sim_binding *new_binding(void)
+{
+	struct sim_binding *binding = free_bindings;
+
+	if (!binding)
+		return sim_pages(sizeof(*binding));
+	free_bindings = binding->next;
+	return binding;
+}
+
 /* The lock is held. */
+static void drop_unused(struct sim_object *handle);
+
+static void drop_binding(struct sim_binding *binding)
+{
+	sim_judge_remove(binding->row);
+	binding->memory->handle.mappings--;
+	drop_unused(binding->memory);
+	binding->next = free_bindings;
+	free_bindings = binding;
+}
+
 static void drop_unused(struct sim_object *handle)
 {
 	struct sim_range gone;
+	struct sim_binding *binding;
 
 	if (handle->handle.references || handle->handle.mappings)
 		return;
+	while ((binding = handle->handle.bindings)) {
+		handle->handle.bindings = binding->next;
+		drop_binding(binding);
+	}
 	sim_judge_remove(handle->row);
 	handle->row = SIM_NO_ROW;
 	sim_range_destroy(handle->handle.backing, 1u << SIM_ROW_NONE, &gone);
@@ -285,18 +320,88 @@ static CUresult create_multicast(CUmemGenericAllocationHandle *ret,
 	return result;
 }
 
-/* What is bound is only checked: nothing is copied by way of such an object here. */
-static CUresult bind_multicast(CUmemGenericAllocationHandle handle, size_t offset, size_t size,
-			       bool whose, CUmemGenericAllocationHandle memory)
+static CUresult check_multicast(struct sim_object *multicast, size_t offset, size_t size)
 {
-	struct sim_object *multicast = find_handle(handle);
-
-	if (!multicast || !multicast->handle.multicast || (whose && !find_handle(memory)))
+	if (!multicast || !multicast->handle.multicast)
 		return CUDA_ERROR_INVALID_HANDLE;
 	if (!size || (offset | size) % SIM_GRANULE || offset > multicast->handle.size ||
 	    size > multicast->handle.size - offset)
 		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
+}
+
+/* Nothing is copied by way of such an object here. The lock is held. */
+static CUresult bind_object(CUmemGenericAllocationHandle handle, size_t offset, size_t size,
+			    struct sim_object *memory)
+{
+	struct sim_object *multicast = find_handle(handle);
+	CUresult result = check_multicast(multicast, offset, size);
+	struct sim_binding *binding;
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (!memory || memory->handle.multicast)
+		return CUDA_ERROR_INVALID_HANDLE;
+	binding = new_binding();
+	if (!binding)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*binding = (struct sim_binding){ .next = multicast->handle.bindings,
+					 .memory = memory,
+					 .offset = offset,
+					 .size = size };
+	binding->row = sim_judge_add(SIM_ROW_BINDING, handle, size, memory->device, 0);
+	memory->handle.mappings++;
+	multicast->handle.bindings = binding;
+	return CUDA_SUCCESS;
+}
+
+static CUresult bind_handle(CUmemGenericAllocationHandle handle, size_t offset, size_t size,
+			    CUmemGenericAllocationHandle memory)
+{
+	CUresult result;
+
+	pthread_mutex_lock(&map_lock);
+	result = bind_object(handle, offset, size, find_handle(memory));
+	pthread_mutex_unlock(&map_lock);
+	return result;
+}
+
+static CUresult bind_address(CUmemGenericAllocationHandle handle, size_t offset, size_t size,
+			     CUdeviceptr address)
+{
+	struct sim_mapping *mapping;
+	CUresult result;
+
+	pthread_mutex_lock(&map_lock);
+	mapping = mapping_at(address);
+	result = mapping ? bind_object(handle, offset, size, mapping->handle) :
+			   CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_unlock(&map_lock);
+	return result;
+}
+
+static CUresult unbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset,
+		       size_t size)
+{
+	struct sim_object *multicast;
+	struct sim_binding **link, *binding;
+	CUresult result;
+
+	pthread_mutex_lock(&map_lock);
+	multicast = find_handle(handle);
+	result = check_multicast(multicast, offset, size);
+	for (link = result == CUDA_SUCCESS ? &multicast->handle.bindings : NULL; link && *link;) {
+		binding = *link;
+		if (binding->offset < offset || binding->offset - offset >= size ||
+		    binding->memory->device != device) {
+			link = &binding->next;
+			continue;
+		}
+		*link = binding->next;
+		drop_binding(binding);
+	}
+	pthread_mutex_unlock(&map_lock);
+	return result;
 }
 
 static CUresult add_multicast(CUmemGenericAllocationHandle handle, CUdevice device)
@@ -537,13 +642,12 @@ SIM_ENTRY(cuMulticastBindMem,
 	   size_t memory_offset, size_t size, unsigned long long flags),
 	  memory_offset % SIM_GRANULE || flags ?
 		  CUDA_ERROR_INVALID_VALUE :
-		  bind_multicast(handle, offset, size, true, memory))
+		  bind_handle(handle, offset, size, memory))
 SIM_ENTRY(cuMulticastBindAddr,
 	  (CUmemGenericAllocationHandle handle, size_t offset, CUdeviceptr address, size_t size,
 	   unsigned long long flags),
-	  !mapping_at(address) || flags ? CUDA_ERROR_INVALID_VALUE :
-					  bind_multicast(handle, offset, size, false, 0))
+	  flags ? CUDA_ERROR_INVALID_VALUE : bind_address(handle, offset, size, address))
 SIM_ENTRY(cuMulticastUnbind,
 	  (CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t size),
 	  !sim_device_valid(device) ? CUDA_ERROR_INVALID_DEVICE :
-				      bind_multicast(handle, offset, size, false, 0))
+				      unbind(handle, device, offset, size))
