@@ -26,7 +26,7 @@ struct vc_pickle_writer {
 enum {
 	VC_PICKLE_MARK = '(', VC_PICKLE_DICT = '}', VC_PICKLE_SET = 'u', VC_PICKLE_LIST = ']',
 	VC_PICKLE_APPEND = 'e', VC_PICKLE_NONE = 'N', VC_PICKLE_TRUE = 0x88,
-	VC_PICKLE_FALSE = 0x89, VC_PICKLE_PAIR = 0x86,
+	VC_PICKLE_FALSE = 0x89, VC_PICKLE_PAIR = 0x86, VC_PICKLE_TUPLE = 't',
 };
 
 void vc_pickle_start(struct vc_pickle_writer *writer, FILE *out);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/torch_more.h"
+
 #define BIT(key) (UINT64_C(1) << VC_TORCH_KEY_##key)
 #define ORIGIN_BITS ((UINT64_C(1) << VC_TORCH_ORIGIN_KEYS) - 1)
 _Static_assert(VC_TORCH_KEYS <= 64, "a set of keys is one number");
@@ -178,13 +180,14 @@ static int make_frame(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 struct event {
 	uint64_t action, address, size, stream, time_us, stack, forward;
 	uint64_t detail[VC_TORCH_DETAIL_WORDS];
+	bool metadata_left; /* it is no text */
 };
 
 enum {
 	DETAIL_ACTION, DETAIL_CONTEXT, DETAIL_METADATA, DETAIL_INTERNAL, DETAIL_POOL_FIRST,
-	DETAIL_POOL_SECOND, DETAIL_DEVICE_FREE, DETAIL_KEYS,
+	DETAIL_POOL_SECOND, DETAIL_DEVICE_FREE, DETAIL_KEYS, DETAIL_MORE,
 };
-_Static_assert(VC_COL_trace_details_keys - VC_COL_trace_details_action == DETAIL_KEYS,
+_Static_assert(VC_COL_trace_details_more - VC_COL_trace_details_action == DETAIL_MORE,
 	       "details are the columns of trace_details");
 _Static_assert(VC_COL_source_frames_fx_source - VC_COL_source_frames_function + 1 ==
 		       VC_TORCH_FRAME_WORDS,
@@ -202,6 +205,20 @@ static int take_action(struct vc_torch *torch, const uint64_t *pair, struct even
 	else
 		event->detail[DETAIL_ACTION] = row;
 	return 0;
+}
+
+/** One that is no text is shown as JSON; what it was goes with the keys that are not known. */
+static int take_metadata(struct vc_torch *torch, const uint64_t *pair, struct event *event)
+{
+	uint64_t *text = &event->detail[DETAIL_METADATA];
+
+	if (vc_value_tag(pair[1]) == VC_VALUE_TEXT) {
+		*text = vc_value_content(pair[1]);
+		return 0;
+	}
+	event->metadata_left = true;
+	vc_torch_leave(torch, pair);
+	return vc_value_tag(pair[1]) == VC_VALUE_NONE ? 0 : vc_torch_plain(torch, pair[1], text);
 }
 
 static int take_event_pair(struct vc_torch *torch, const uint64_t *pair, struct event *event)
@@ -227,7 +244,7 @@ static int take_event_pair(struct vc_torch *torch, const uint64_t *pair, struct 
 	case VC_TORCH_KEY_COMPILE_CONTEXT:
 		return take_text(torch, "event", pair, &detail[DETAIL_CONTEXT]);
 	case VC_TORCH_KEY_USER_METADATA:
-		return take_text(torch, "event", pair, &detail[DETAIL_METADATA]);
+		return take_metadata(torch, pair, event);
 	case VC_TORCH_KEY_INTERNAL_METADATA:
 		return take_text(torch, "event", pair, &detail[DETAIL_INTERNAL]);
 	case VC_TORCH_KEY_DEVICE_FREE:
@@ -236,7 +253,7 @@ static int take_event_pair(struct vc_torch *torch, const uint64_t *pair, struct 
 		return take_pair(torch, "event", pair, &detail[DETAIL_POOL_FIRST],
 				 &detail[DETAIL_POOL_SECOND]);
 	default:
-		unknown_key(torch, pair[0]);
+		vc_torch_leave(torch, pair);
 		return 0;
 	}
 }
@@ -315,6 +332,10 @@ static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2)
 		error = take_event_pair(torch, pair, &event);
 	event.detail[DETAIL_KEYS] = (keys & ORIGIN_BITS) | (keys & BIT(ADDR) ? BIT(ADDRESS) : 0);
+	if (event.metadata_left)
+		event.detail[DETAIL_KEYS] &= ~BIT(USER_METADATA);
+	if (!error && torch->left_count)
+		error = vc_torch_more(torch, &event.detail[DETAIL_MORE]);
 	if (!error && event.forward)
 		error = vc_torch_stack_with_forward(torch, event.stack, event.forward,
 						    &event.stack);
@@ -427,12 +448,14 @@ static int make_segment(struct vc_torch *torch, const uint64_t *pairs, uint64_t 
 		else if (key == VC_TORCH_KEY_BLOCKS)
 			error = take_run(torch, "segment", pair, VC_TORCH_BLOCK, &first, &blocks);
 		else
-			unknown_key(torch, pair[0]);
+			vc_torch_leave(torch, pair);
 	}
 	if (!error && forward)
 		error = vc_torch_stack_with_forward(torch, *cell(torch, VC_COL_segments_stack, row),
 						    forward,
 						    cell(torch, VC_COL_segments_stack, row));
+	if (!error && torch->left_count)
+		error = vc_torch_more(torch, cell(torch, VC_COL_segments_more, row));
 	if (!error)
 		error = take_blocks(torch, row, first, blocks);
 	if (error)
@@ -494,9 +517,11 @@ static int make_block(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 					 &history);
 			break;
 		default:
-			unknown_key(torch, pair[0]);
+			vc_torch_leave(torch, pair);
 		}
 	}
+	if (!error && torch->left_count)
+		error = vc_torch_more(torch, cell(torch, VC_COL_blocks_more, row));
 	if (!error)
 		error = take_history(torch, row, first, history);
 	if (!error && forward)

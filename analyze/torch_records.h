@@ -41,7 +41,10 @@ struct vc_interned {
 	uint64_t size, count;
 };
 
-enum { VC_TORCH_DETAIL_WORDS = 8, VC_TORCH_FRAME_WORDS = 7, VC_TORCH_LATEST = 16 };
+enum {
+	VC_TORCH_DETAIL_WORDS = 9, VC_TORCH_FRAME_WORDS = 7, VC_TORCH_LATEST = 16,
+	VC_TORCH_LEFT_MOST = 32,
+};
 
 struct vc_torch {
 	struct vc_values values;
@@ -49,6 +52,10 @@ struct vc_torch {
 	struct vc_interned frames, stacks, details;
 	/* the latest detail of each action, and its row plus 1 */
 	uint64_t latest[VC_TORCH_LATEST][VC_TORCH_DETAIL_WORDS], latest_row[VC_TORCH_LATEST];
+	/* pairs of the record at hand whose keys are not known, see torch_more.h */
+	uint64_t left[VC_TORCH_LEFT_MOST][2];
+	unsigned left_count;
+	uint64_t more_bytes;        /* of all texts made of such pairs */
 	uint64_t unknown_keys;      /* left out */
 	uint64_t unknown_key;       /* the first: row of strings */
 	uint64_t extended;          /* frames that were copied: stacks that came in parts */

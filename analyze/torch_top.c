@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/torch_finish.h"
+#include "analyze/torch_more.h"
 
 /** Rows of a table that a container of the dump holds; the others are dropped. */
 struct kept {
@@ -221,8 +222,7 @@ static int take_part(struct top *top, uint64_t key, uint64_t value)
 		return each_record(top, "external_annotations", value, VC_TORCH_ANNOTATION,
 				   &top->annotations, VC_COLUMNS, 0);
 	default:
-		if (!top->torch->unknown_keys++)
-			top->torch->unknown_key = vc_value_content(key);
+		vc_torch_leave(top->torch, (const uint64_t[]){key, value});
 		return 0;
 	}
 }
@@ -247,6 +247,8 @@ static int take_dict(struct top *top, uint64_t value)
 		top->keys |= bit;
 		error = take_part(top, key, node->items[i + 1]);
 	}
+	if (!error && top->torch->left_count)
+		error = vc_torch_more(top->torch, &top->tables->column[VC_COL_origin_more][0]);
 	if (!error && !(top->keys & UINT64_C(1) << VC_TORCH_KEY_SEGMENTS))
 		return vc_values_wrong(&top->torch->values, VC_E_NOT_OURS,
 				       "the outermost dict has no segments");

@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "analyze/pickle_write.h"
+#include "analyze/torch_more.h"
 #include "analyze/torch_records.h"
 
 enum { ACTIONS_MOST = 16, LISTS_MOST = 1 << 20 };
+
+/* Bytes of columns `more`: rows of a file made to be large may share their texts. */
+#define MORE_MOST (UINT64_C(1) << 30)
 
 #define HAS(keys, key) ((keys) >> VC_KEY_##key & 1)
 #define BIT(key) (UINT64_C(1) << VC_KEY_##key)
@@ -23,7 +27,7 @@ struct writer {
 	uint32_t key[VC_TORCH_KEYS], action[ACTIONS_MOST]; /* remembered, plus 1 */
 	uint32_t *text, *frame, *stack;
 	struct owned blocks, history, events;
-	uint64_t frames_left;
+	uint64_t frames_left, more_left;
 };
 
 static uint64_t get(const struct writer *writer, enum vc_column_index column, uint64_t row)
@@ -164,6 +168,22 @@ static void pair_pool(struct writer *writer, enum vc_torch_key key, uint64_t fir
 	put(writer, VC_PICKLE_PAIR);
 }
 
+/** Keys that have no column. */
+static void put_more(struct writer *writer, enum vc_column_index column, uint64_t row)
+{
+	uint64_t text = get(writer, column, row);
+	size_t length = vc_tables_text_length(writer->tables, text);
+
+	if (!text || length > VC_TORCH_MORE_MOST)
+		return;
+	if (length > writer->more_left) {
+		writer->pickle.error = VC_E_LIMIT;
+		return;
+	}
+	writer->more_left -= length;
+	vc_torch_write_more(&writer->pickle, vc_tables_text(writer->tables, text));
+}
+
 /* ---- stacks ---- */
 
 static void put_frame(struct writer *writer, uint64_t row)
@@ -288,6 +308,7 @@ static void put_block(struct writer *writer, uint64_t row)
 		put_key(writer, VC_TORCH_KEY_HISTORY);
 		put_history(writer, row);
 	}
+	put_more(writer, VC_COL_blocks_more, row);
 	put(writer, VC_PICKLE_SET);
 }
 
@@ -351,6 +372,7 @@ static void put_segment(struct writer *writer, uint64_t row)
 		}
 		vc_pickle_list_end(&writer->pickle, end - first);
 	}
+	put_more(writer, VC_COL_segments_more, row);
 	put(writer, VC_PICKLE_SET);
 }
 
@@ -428,6 +450,8 @@ static void put_event(struct writer *writer, uint64_t row)
 		pair_unsigned(writer, VC_TORCH_KEY_TIME_US, get(writer, VC_COL_trace_time_us, row));
 	put_detail(writer, keys, detail);
 	put_stacks(writer, keys, get(writer, VC_COL_trace_stack, row));
+	if (detail)
+		put_more(writer, VC_COL_trace_details_more, detail - 1);
 	put(writer, VC_PICKLE_SET);
 }
 
@@ -573,6 +597,7 @@ static void put_top(struct writer *writer)
 		put_key(writer, VC_TORCH_KEY_HOST_TRACES);
 		put_events(writer, devices, get(writer, VC_COL_origin_host_devices, 0));
 	}
+	put_more(writer, VC_COL_origin_more, 0);
 	put(writer, VC_PICKLE_SET);
 }
 
@@ -609,6 +634,7 @@ static int prepare(struct writer *writer)
 int vc_torch_write(FILE *out, const struct vc_tables *tables, const struct vc_limits *limits)
 {
 	struct writer writer = {.tables = tables,
+				.more_left = MORE_MOST,
 				.frames_left = limits->most[VC_LIMIT_RECORDS]};
 	int error = prepare(&writer);
 

@@ -118,6 +118,23 @@ class Export(unittest.TestCase):
             {"action": "snapshot", "addr": 0, "size": 0, "stream": 0, "frames": []}]]
         self.same(value)
 
+    def test_other_keys(self):
+        """Keys of a later PyTorch, metadata of any type: kept where they are plain values."""
+        plain = [None, True, False, 0, -1, 255, -2**63, 2**64 - 1, 1.0, -0.5, 1e300, float("inf"),
+                 "", "a\"b\\c\x01\n\u20ac", [], {}, (), (1, 2), (1, 2, "x"), [[1], [2, [3]]],
+                 {"a": {"b": [1, (2,)]}}, {1: 2, None: "x", (1, 2): []}, {"(": 1}, {"{": 1, "b": 2}]
+        value = made_up.plain()
+        value["later"] = plain
+        value["segments"][0].update(colour="blue", more=plain)
+        value["segments"][0]["blocks"][0]["owner"] = {"name": "x"}
+        value["device_traces"] = [[event("alloc", user_metadata=metadata) for metadata in plain] +
+                                  [event("alloc", color=3, user_metadata="text")]]
+        original = self.write(pickle.dumps(value))
+        self.assertEqual(self.again(original), value)
+        got = self.again(self.export(original, "vramcore"))
+        self.assertEqual(got, value)
+        self.assertEqual(repr(got["later"]), repr(plain))  # 1 is not 1.0 nor True
+
     def test_sharing(self):
         """Events of one stack share it: the file stays small."""
         value = dict(made_up.plain(), device_traces=[[event("alloc") for _ in range(20000)]])

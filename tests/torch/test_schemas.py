@@ -255,13 +255,30 @@ class Schemas(unittest.TestCase):
         self.run_verb("info", self.path(page[:600].encode()), status=2)
         self.run_verb("info", self.path(b"<!DOCTYPE html><html></html>"), status=2)
 
-    def test_unknown_keys_are_counted(self):
+    def test_unknown_keys(self):
+        """Plain values are kept (test_export has them written back), others counted."""
         value = dict(made_up.plain(), future=[1, 2, {"a": (1, 2, 3)}])
         value["segments"][0]["colour"] = "blue"
         evidence = self.info(self.path(made_up.dumps(value)))["evidence"]
         self.assertTrue(evidence["complete"])
+        self.assertEqual(evidence["items"], [])
+        value["future"] = [made_up.USER]            # a frame: it went to its table
+        value["segments"][0]["colour"] = "b" * 70000  # too long
+        value["segments"][0]["blocks"][0]["deep"] = json.loads("[" * 50 + "]" * 50)
+        value["device_traces"][0][0]["user_metadata"] = [made_up.event("alloc")]
+        evidence = self.info(self.path(made_up.dumps(value)))["evidence"]
         self.assertEqual([(i["key"], i["value"]) for i in evidence["items"]],
-                         [("torch_unknown_keys", 2)])
+                         [("torch_unknown_keys", 4)])
+
+    def test_metadata_of_any_type(self):
+        for metadata, text in (({"step": 3, "who": "a\"b\n\u00e9"},
+                                '{"step":3,"who":"a\\"b\\u000a\u00e9"}'), ([1, None], "[1,null]"), (7, "7"),
+                               (True, "true"), (0.5, "0.5"), ((1, "x"), '{"(":[1,"x"]}')):
+            value = made_up.plain()
+            value["device_traces"][0][0]["user_metadata"] = metadata
+            out = self.run_verb("top", self.path(made_up.dumps(value)), "--by", "metadata", "--json")
+            rows = json.loads(out)["devices"][0]["rows"]
+            self.assertIn(text, [row["metadata"] for row in rows])
 
     def test_a_file_that_was_cut_down(self):
         value = made_up.plain()
