@@ -354,15 +354,6 @@ static int step(struct machine *machine, uint8_t opcode)
 		error = vc_values_number(values, (int32_t)take(machine, 4), &value);
 		return error ? error : push(machine, value);
 	case OP_LONG1:
-		if (machine->stream->at[0] == 7 && machine->stream->end - machine->stream->at > 8) {
-			/* seven bytes are what an address or a time has: they fit a value */
-			memcpy(&value, machine->stream->at, 8);
-			machine->stream->at += 8;
-			if ((uint8_t)(le64toh(value) >> 56) < 0x40)
-				return push(machine, vc_value_make(VC_VALUE_INTEGER,
-								   le64toh(value) >> 8));
-			machine->stream->at -= 8;
-		}
 		return push_long(machine, take(machine, 1));
 	case OP_LONG4:
 		return push_long(machine, take(machine, 4));
@@ -428,6 +419,70 @@ static unsigned operand_bytes(uint8_t opcode)
 	}
 }
 
+/**
+ * What most opcodes are, as long as the window and the stack have room: small numbers, and texts
+ * and finished containers of the memo. Stops at the first one that is something else.
+ */
+static void push_plain(struct machine *machine)
+{
+	/* copies: what is pushed cannot change them */
+	const uint64_t *memo = machine->values->memo, memo_count = machine->values->memo_count;
+	const uint8_t *at = machine->stream->at, *last = machine->stream->end - OPCODE_BYTES;
+	uint64_t *top = machine->stack + machine->top;
+	const uint64_t *end = machine->stack + machine->room;
+	uint64_t number;
+	uint32_t four;
+	uint16_t two;
+
+	for (; at <= last && top < end; top++) {
+		switch (*at) {
+		case OP_BINGET:
+			if (at[1] >= memo_count || !vc_value_is_plain(memo[at[1]]))
+				goto done;
+			*top = memo[at[1]] & ~VC_VALUE_HELD;
+			at += 2;
+			break;
+		case OP_LONG_BINGET:
+			memcpy(&four, at + 1, sizeof(four));
+			four = le32toh(four);
+			if (four >= memo_count || !vc_value_is_plain(memo[four]))
+				goto done;
+			*top = memo[four] & ~VC_VALUE_HELD;
+			at += 5;
+			break;
+		case OP_BININT1:
+			*top = vc_value_make(VC_VALUE_INTEGER, at[1]);
+			at += 2;
+			break;
+		case OP_BININT2:
+			memcpy(&two, at + 1, sizeof(two));
+			*top = vc_value_make(VC_VALUE_INTEGER, le16toh(two));
+			at += 3;
+			break;
+		case OP_BININT:
+			memcpy(&four, at + 1, sizeof(four));
+			*top = vc_value_make(VC_VALUE_INTEGER,
+					     (uint64_t)(int64_t)(int32_t)le32toh(four) &
+						     VC_VALUE_CONTENT);
+			at += 5;
+			break;
+		case OP_LONG1: /* an address or a time: positive, of 6 or 7 bytes */
+			memcpy(&number, at + 2, sizeof(number));
+			number = le64toh(number) << (64 - 8 * (at[1] & 7u)) % 64;
+			if ((at[1] != 6 && at[1] != 7) || number >> 63)
+				goto done;
+			*top = vc_value_make(VC_VALUE_INTEGER, number >> (64 - 8 * at[1]));
+			at += 2 + at[1];
+			break;
+		default:
+			goto done;
+		}
+	}
+done:
+	machine->stream->at = at;
+	machine->top = (uint64_t)(top - machine->stack);
+}
+
 static int run(struct machine *machine, uint64_t *offset)
 {
 	struct vc_stream *stream = machine->stream;
@@ -436,6 +491,8 @@ static int run(struct machine *machine, uint64_t *offset)
 		uint8_t opcode;
 		int error;
 
+		if (machine->room && stream->end - stream->at > OPCODE_BYTES)
+			push_plain(machine);
 		if (stream->end - stream->at < OPCODE_BYTES) {
 			error = need(machine, OPCODE_BYTES);
 			*offset = vc_stream_offset(stream);

@@ -132,16 +132,18 @@ int vc_values_remember(struct vc_values *values, uint64_t index, uint64_t *value
 /** The value of an entry of the memo. */
 int vc_values_recall_any(struct vc_values *values, uint64_t index, uint64_t *ret);
 
-/** The same, fast for what most entries are: texts, and containers that are complete. */
+/** Whether an entry of the memo is what most are: a text, or a container that is complete. */
+static inline bool vc_value_is_plain(uint64_t entry)
+{
+	return entry & VC_VALUE_HELD || vc_value_tag(entry) == VC_VALUE_TEXT;
+}
+/** The same as vc_values_recall_any, fast for those. */
 static inline int vc_values_recall(struct vc_values *values, uint64_t index, uint64_t *ret)
 {
-	if (index < values->memo_count &&
-	    (values->memo[index] & VC_VALUE_HELD ||
-	     vc_value_tag(values->memo[index]) == VC_VALUE_TEXT)) {
-		*ret = values->memo[index] & ~VC_VALUE_HELD;
-		return 0;
-	}
-	return vc_values_recall_any(values, index, ret);
+	if (index >= values->memo_count || !vc_value_is_plain(values->memo[index]))
+		return vc_values_recall_any(values, index, ret);
+	*ret = values->memo[index] & ~VC_VALUE_HELD;
+	return 0;
 }
 /** The finished value behind a reference; from now on it cannot change. */
 uint64_t vc_values_use(struct vc_values *values, uint64_t value);
