@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/session.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,60 @@ int vc_session_limits(const struct vc_command *command, struct vc_limits *ret,
 	return 0;
 }
 
+/** A file that is opened beside others: they share only what none of them changes. */
+struct opening {
+	const char *path;
+	const struct vc_wanted_columns *wanted;
+	const struct vc_limits *limits;
+	struct vc_model *model;
+	struct vc_problem problem;
+	int error;
+	pthread_t thread;
+	bool apart;          /* in a thread of its own */
+};
+
+static void *open_one(void *argument)
+{
+	struct opening *opening = argument;
+
+	opening->error = vc_model_open(opening->path, opening->wanted, opening->limits,
+				       opening->model, &opening->problem);
+	return NULL;
+}
+
+/** Opens files, a few at once. Those of no use after a failure are closed with the session. */
+static int open_models(const struct opening *like, const char *const *paths, unsigned count,
+		       struct vc_session *session, struct vc_problem *problem)
+{
+	enum { AT_ONCE = 4 };
+	struct opening openings[AT_ONCE];
+	int error = 0;
+
+	for (unsigned first = 0; first < count && !error; first += AT_ONCE) {
+		unsigned some = count - first < AT_ONCE ? count - first : AT_ONCE;
+
+		for (unsigned i = some; i-- > 0;) { /* the first one here */
+			openings[i] = *like;
+			openings[i].path = paths[first + i];
+			openings[i].model = &session->models[first + i];
+			openings[i].apart = i && !pthread_create(&openings[i].thread, NULL,
+								 open_one, &openings[i]);
+			if (!openings[i].apart)
+				open_one(&openings[i]);
+		}
+		for (unsigned i = 0; i < some; i++) {
+			if (openings[i].apart)
+				pthread_join(openings[i].thread, NULL);
+			if (openings[i].error && !error) { /* of the first that failed */
+				error = openings[i].error;
+				*problem = openings[i].problem;
+			}
+		}
+		session->count += some;
+	}
+	return error;
+}
+
 int vc_session_open(const struct vc_command *command, unsigned first, unsigned count,
 		    const struct vc_wanted_columns *wanted, struct vc_session *ret,
 		    struct vc_problem *problem)
@@ -101,14 +156,11 @@ int vc_session_open(const struct vc_command *command, unsigned first, unsigned c
 		vc_session_close(&session);
 		return no_memory(problem);
 	}
+	error = open_models(&(struct opening){.wanted = wanted, .limits = &limits},
+			    command->operands + first, count, &session, problem);
 	for (unsigned i = 0; i < count && !error; i++) {
 		uint32_t file;
 
-		error = vc_model_open(command->operands[first + i], wanted, &limits,
-				      &session.models[i], problem);
-		if (error)
-			break;
-		session.count++;
 		error = vc_at_apply(command, &session.models[i], problem);
 		if (error)
 			break;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "formats/error.h"
-#include "formats/large.h"
 
 int vc_narrow_grow(struct vc_narrow *narrow, uint64_t capacity)
 {
@@ -15,7 +14,6 @@ int vc_narrow_grow(struct vc_narrow *narrow, uint64_t capacity)
 	cells = realloc(narrow->cells, (capacity ? capacity : 1) * narrow->width);
 	if (!cells)
 		return VC_E_NO_MEMORY;
-	vc_large_advise(cells, capacity * narrow->width);
 	narrow->cells = cells;
 	narrow->capacity = capacity;
 	return 0;

@@ -8,8 +8,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "formats/large.h"
-
 #define ROWS_AT_FIRST 8u
 #define TEXT_AT_FIRST 256u
 
@@ -160,7 +158,6 @@ static int grow(uint64_t **array, uint64_t entries)
 	larger = realloc(*array, entries * sizeof(uint64_t));
 	if (!larger)
 		return VC_E_NO_MEMORY;
-	vc_large_advise(larger, entries * sizeof(uint64_t));
 	*array = larger;
 	return 0;
 }

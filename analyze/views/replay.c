@@ -6,7 +6,6 @@
 
 #include "analyze/model.h"
 #include "analyze/views/ordered.h"
-#include "formats/large.h"
 
 /** One address of a list, in a table by address. There may be as many as there are allocations. */
 struct place {
@@ -87,7 +86,6 @@ static int resize_places(struct work *work, uint64_t size)
 		work->places = old;
 		return VC_E_NO_MEMORY;
 	}
-	vc_large_advise(work->places, size * sizeof(*work->places));
 	work->place_size = size;
 	for (uint64_t i = 0; i < old_size; i++)
 		if (old[i].who)
