@@ -74,8 +74,11 @@ bool vc_parse_bytes(const char *text, uint64_t *ret)
 	static const struct {
 		const char *unit;
 		unsigned int shift;
-	} units[] = {{"", 0},     {"B", 0},    {"KiB", 10}, {"MiB", 20}, {"GiB", 30},
-		     {"TiB", 40}, {"K", 10},   {"M", 20},   {"G", 30},   {"T", 40}};
+	} units[] = {
+#define VC_UNIT(text, shift) {text, shift},
+#include "formats/units.def"
+#undef VC_UNIT
+	};
 	const char *end;
 	uint64_t value;
 

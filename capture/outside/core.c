@@ -244,7 +244,7 @@ int vc_core_open(int descriptor, struct vc_core *ret, struct vc_fault *fault)
 	struct vc_core core = {.descriptor = descriptor};
 	struct stat about;
 	uint64_t count = 0;
-	Elf64_Ehdr elf;
+	Elf64_Ehdr elf = {0};
 	int error;
 
 	if (fstat(descriptor, &about) || !S_ISREG(about.st_mode))

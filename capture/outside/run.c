@@ -224,18 +224,9 @@ static void choose_out(struct run *run, pid_t program)
 
 static uint64_t size_of(const char *text, uint64_t otherwise)
 {
-	static const char units[] = "BKMGT";
-	char *end;
-	const char *unit;
-	unsigned long long value;
+	uint64_t size;
 
-	if (!text || !*text)
-		return otherwise;
-	value = strtoull(text, &end, 10);
-	if (end == text)
-		return otherwise;
-	unit = *end ? strchr(units, *end) : units;
-	return unit ? (uint64_t)value << (10 * (unit - units)) : otherwise;
+	return text && vc_setting_bytes(text, &size) ? size : otherwise;
 }
 
 /* ---- program ---- */

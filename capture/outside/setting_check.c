@@ -49,11 +49,34 @@ static bool number(const char *text)
 	return take_number(&text) && !*text;
 }
 
+bool vc_setting_bytes(const char *text, uint64_t *ret)
+{
+	static const struct {
+		const char *text;
+		unsigned int shift;
+	} units[] = {
+#define VC_UNIT(unit_text, shift) {unit_text, shift},
+#include "formats/units.def"
+#undef VC_UNIT
+	};
+	uint64_t value = strtoull(text, NULL, 10);
+
+	if (!take_number(&text))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(text, units[i].text) || value > UINT64_MAX >> units[i].shift)
+			continue;
+		*ret = value << units[i].shift;
+		return true;
+	}
+	return false;
+}
+
 static bool bytes(const char *text)
 {
-	static const char *const units[] = {"", "B", "KiB", "MiB", "GiB", "TiB", "K", "M", "G", "T", NULL};
+	uint64_t size;
 
-	return take_number(&text) && one_of(text, units);
+	return vc_setting_bytes(text, &size);
 }
 
 static bool steps(const char *text)
