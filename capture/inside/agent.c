@@ -18,6 +18,7 @@
 #include "capture/inside/observe.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/settings.h"
+#include "capture/inside/space.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
@@ -368,27 +369,17 @@ void vc_agent_stop(void)
 /* The row of the newest failure that nothing more is known of and that is young enough to matter. */
 static bool open_failure(uint32_t *ret)
 {
-	const struct vc_root *root = vc_store_root();
+	const struct vc_failure_row *row;
 	uint64_t now = vc_store_time();
 	bool found = false;
 
-	for (uint32_t i = 0; i < VC_ROOT_CHUNKS; i++) {
-		const struct vc_chunk *chunk = &root->chunk[i];
-
-		if (!__atomic_load_n(&chunk->check, __ATOMIC_ACQUIRE) ||
-		    chunk->table != VC_REC_FAILURES)
+	for (uint32_t i = 0; (row = vc_space_at(VC_REC_FAILURES, i)); i++) {
+		if (!__atomic_load_n(&row->check, __ATOMIC_ACQUIRE) ||
+		    vc_word_value(row->outcome) != VC_FAILURE_OPEN ||
+		    now - row->time > FAILURE_WINDOW)
 			continue;
-		for (uint64_t k = 0; k < chunk->count; k++) {
-			const struct vc_failure_row *row =
-				(const struct vc_failure_row *)chunk->address + k;
-
-			if (!__atomic_load_n(&row->check, __ATOMIC_ACQUIRE) ||
-			    vc_word_value(row->outcome) != VC_FAILURE_OPEN ||
-			    now - row->time > FAILURE_WINDOW)
-				continue;
-			*ret = (uint32_t)(chunk->first + k);
-			found = true;
-		}
+		*ret = i;
+		found = true;
 	}
 	return found;
 }

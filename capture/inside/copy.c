@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "capture/inside/atomic.h"
+#include "capture/inside/space.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
@@ -32,19 +33,10 @@ static const struct vc_chunk *chunk_at(const struct vc_root *root, uint32_t i)
 
 const struct vc_moment_row *vc_copy_moment(uint32_t row)
 {
-	const struct vc_root *root = vc_store_root();
+	const struct vc_moment_row *moment =
+		vc_store_root() ? vc_space_at(VC_REC_MOMENTS, row) : NULL;
 
-	for (uint32_t i = 0; root && i < VC_ROOT_CHUNKS; i++) {
-		const struct vc_chunk *chunk = chunk_at(root, i);
-		const struct vc_moment_row *moment;
-
-		if (!chunk || chunk->table != VC_REC_MOMENTS || row < chunk->first ||
-		    row >= chunk->first + chunk->count)
-			continue;
-		moment = (const struct vc_moment_row *)chunk->address + (row - chunk->first);
-		return __atomic_load_n(&moment->check, __ATOMIC_ACQUIRE) ? moment : NULL;
-	}
-	return NULL;
+	return moment && __atomic_load_n(&moment->check, __ATOMIC_ACQUIRE) ? moment : NULL;
 }
 
 static bool all_zero(const uint8_t *bytes, size_t length)
