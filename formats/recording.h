@@ -327,6 +327,16 @@ enum vc_counter {
 };
 #define VC_COUNTERS_MAX 64
 
+/** Who counts steps, and how far the helper has come: helper.def. */
+enum vc_step_source {
+#define VC_STEP_SOURCE(name, number, key) VC_STEP_##name = (number),
+#include "formats/helper.def"
+};
+enum vc_helper_state {
+#define VC_HELPER_STATE(name, number, text) VC_HELPER_##name = (number),
+#include "formats/helper.def"
+};
+
 /** What is written once, before the magic. */
 struct vc_root_fixed {
 	uint32_t read_version, write_version;
@@ -364,7 +374,9 @@ struct vc_root {
 	uint64_t counter[VC_COUNTERS_MAX];
 	uint64_t last_step_time;  /* nanoseconds since start_monotonic, of the last step; 0: none */
 	uint64_t longest_step;    /* longest time between two steps, in nanoseconds; 0: fewer than two */
-	uint64_t reserved[29];
+	uint64_t step_source;     /* enum vc_step_source: who counts the steps */
+	uint64_t helper;          /* enum vc_helper_state */
+	uint64_t reserved[27];
 	struct vc_device device[VC_DEVICES_MAX];
 	struct vc_chunk chunk[];  /* VC_ROOT_CHUNKS entries fill the rest of the root */
 };

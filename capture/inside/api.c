@@ -27,7 +27,7 @@
 VC_API(void, step, (uint64_t step))
 {
 	if (vc_start_enter(false))
-		vc_phase_step(step);
+		vc_phase_step(VC_STEP_PROGRAM, step);
 	vc_leave();
 }
 

@@ -60,7 +60,9 @@ enum vc_python_found vc_interpreter_api_find(void)
 	}
 	if (!found.Py_IsFinalizing)
 		found.Py_IsFinalizing = found._Py_IsFinalizing;
-	if (!found.Py_IsFinalizing)
+	if (!found.PyThreadState_GetUnchecked)
+		found.PyThreadState_GetUnchecked = found._PyThreadState_UncheckedGet;
+	if (!found.Py_IsFinalizing || !found.PyThreadState_GetUnchecked)
 		return VC_PYTHON_INCOMPLETE;
 	vc_py = found;
 	return VC_PYTHON_FOUND;
@@ -83,4 +85,44 @@ const char *vc_py_type_name(const struct vc_python_object *type)
 
 	last = strrchr(name, '.');
 	return last ? last + 1 : name;
+}
+
+struct vc_python_object *vc_py_item(struct vc_python_object *dict, const char *key)
+{
+	return dict && vc_py_is(dict, VC_PYTHON_DICT) ? vc_py.PyDict_GetItemString(dict, key) : NULL;
+}
+
+struct vc_python_object *vc_py_module(const char *name)
+{
+	return vc_py_item(vc_py.PyImport_GetModuleDict(), name);
+}
+
+struct vc_python_object *vc_py_global(struct vc_python_object *module, const char *name)
+{
+	if (!module || !vc_py.PyType_IsSubtype(vc_py_type(module), vc_py.PyModule_Type))
+		return NULL;
+	return vc_py_item(vc_py.PyModule_GetDict(module), name);
+}
+
+uint64_t vc_py_number(struct vc_python_object *number, uint64_t otherwise)
+{
+	uint64_t value;
+
+	if (!number || !vc_py_is(number, VC_PYTHON_INTEGER))
+		return otherwise;
+	value = vc_py.PyLong_AsUnsignedLongLongMask(number);
+	if (value == UINT64_MAX && vc_py.PyErr_Occurred())
+		vc_py.PyErr_Clear();
+	return value;
+}
+
+const char *vc_py_text(struct vc_python_object *text)
+{
+	const char *characters = NULL;
+
+	if (text && vc_py_is(text, VC_PYTHON_TEXT))
+		characters = vc_py.PyUnicode_AsUTF8AndSize(text, NULL);
+	if (!characters)
+		vc_py.PyErr_Clear();
+	return characters;
 }

@@ -64,6 +64,17 @@ enum vc_python_kind {
 /** Whether `object` (not NULL) is of a kind; runs nothing of the program's. */
 bool vc_py_is(const struct vc_python_object *object, enum vc_python_kind kind);
 
+/** A module that is loaded, by name; borrowed; NULL. */
+struct vc_python_object *vc_py_module(const char *name);
+/** What a module (NULL: none) has under a name, without its __getattr__; borrowed; NULL. */
+struct vc_python_object *vc_py_global(struct vc_python_object *module, const char *name);
+/** What a dict (anything else: nothing) has under a key; borrowed; NULL. */
+struct vc_python_object *vc_py_item(struct vc_python_object *dict, const char *key);
+/** A number, or `otherwise` where the object (NULL: none) is none. */
+uint64_t vc_py_number(struct vc_python_object *number, uint64_t otherwise);
+/** UTF-8 of a string, borrowed from it; NULL where the object (NULL: none) is none. */
+const char *vc_py_text(struct vc_python_object *text);
+
 /** Name of a type as it was defined ("Linear", "torch.Tensor"); lives as long as the type. */
 const char *vc_py_type_name(const struct vc_python_object *type);
 

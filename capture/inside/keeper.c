@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "capture/inside/agent.h"
+#include "capture/inside/interpreter.h"
 #include "capture/inside/old_libc.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -59,8 +60,9 @@ static void *keeper_main(void *argument)
 
 	vc_enter();
 	vc_syscall(SYS_prctl, PR_SET_NAME, (long)"vramcore", 0, 0, 0, 0);
-	while (threads() != 3 || !main_has_left())
+	while (threads() != 3 + vc_interpreter_threads() || !main_has_left())
 		pause_until_next_look();
+	vc_interpreter_stop();
 	vc_agent_stop();
 	while (threads() > 2)
 		pause_until_next_look();

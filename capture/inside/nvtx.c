@@ -185,7 +185,7 @@ static void mark(struct name *name)
 		vc_start_thread();
 		if (!take_number(name, &step))
 			step = next_step();
-		vc_phase_step(step);
+		vc_phase_step(VC_STEP_NVTX, step);
 	}
 	vc_leave();
 }
@@ -221,7 +221,7 @@ static int pop(void)
 		if (open_step.depth && open_step.depth == (uint32_t)depth &&
 		    open_step.thread == vc_thread_local.id) {
 			open_step.depth = 0;
-			vc_phase_step(open_step.step);
+			vc_phase_step(VC_STEP_NVTX, open_step.step);
 		}
 		vc_phase_pop();
 	}
@@ -264,7 +264,7 @@ static void range_end(uint64_t id)
 		vc_start_thread();
 		if (__atomic_compare_exchange_n(&started[id % RANGES].id, &expected, 0, false,
 						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-			vc_phase_step(step);
+			vc_phase_step(VC_STEP_NVTX, step);
 	}
 	vc_leave();
 }

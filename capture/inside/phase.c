@@ -76,10 +76,15 @@ void vc_phase_pop(void)
 	change(last == path ? 0 : vc_store_string(path, (size_t)(last - path)));
 }
 
-void vc_phase_step(uint64_t step)
+void vc_phase_step(enum vc_step_source source, uint64_t step)
 {
 	struct vc_root *root = vc_store_root();
+	uint64_t known = vc_word_value(__atomic_load_n(&root->step_source, __ATOMIC_RELAXED));
 
+	if (source < known)
+		return;
+	if (source != known)
+		__atomic_store_n(&root->step_source, vc_word(source), __ATOMIC_RELAXED);
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELEASE);
 	vc_event_step(step);
 }

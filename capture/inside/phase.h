@@ -12,10 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/recording.h"
+
 void vc_phase_set(const char *name, size_t length);
 void vc_phase_push(const char *name, size_t length);
 void vc_phase_pop(void);
-/** Step `step` ended: kept in the recording, and told to the triggers. */
-void vc_phase_step(uint64_t step);
+/**
+ * Step `step` ended, says `source`: kept in the recording, and told to the triggers, unless a source
+ * that goes before it has counted a step.
+ */
+void vc_phase_step(enum vc_step_source source, uint64_t step);
 
 #endif

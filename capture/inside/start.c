@@ -13,6 +13,7 @@
 #include "capture/inside/effects.h"
 #include "capture/inside/events.h"
 #include "capture/inside/facts.h"
+#include "capture/inside/interpreter.h"
 #include "capture/inside/observe.h"
 #include "capture/inside/failure.h"
 #include "capture/inside/python.h"
@@ -22,6 +23,7 @@
 #include "capture/inside/text.h"
 #include "capture/inside/thread.h"
 #include "capture/inside/unhooked.h"
+#include "capture/inside/walk_file.h"
 #include "formats/supervisor.h"
 
 #define WAIT_TURNS 1000           /* then a millisecond each */
@@ -152,6 +154,8 @@ static void forget(void)
 	vc_graph_forget();
 	vc_agent_forget();
 	vc_failure_forget();
+	vc_interpreter_forget();
+	vc_walk_forget();
 }
 
 static void open_recording(void)

@@ -44,6 +44,7 @@ struct vc_thread_local {
 	bool keeps;               /* the agent, with descriptors of its own */
 	uint8_t driver;           /* number of the one called last; see rows.h */
 	bool looking_up;          /* the recorder asks the loader: it wants the driver's own */
+	bool interpreter;         /* inside a call of ours that the interpreter made: the GIL is held */
 };
 extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));
 

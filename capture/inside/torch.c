@@ -7,6 +7,7 @@
 #include "capture/inside/atomic.h"
 #include "capture/inside/blocks.h"
 #include "capture/inside/failure.h"
+#include "capture/inside/interpreter.h"
 #include "capture/inside/loader.h"
 #include "capture/inside/observe.h"
 #include "capture/inside/start.h"
@@ -143,6 +144,7 @@ static void report_usage(void *pointer, int64_t size, uint64_t allocated, uint64
 		number = size > 0 ? block_born(pointer, (uint64_t)size, device, registers) :
 				    block_died(pointer);
 		totals_end(totals, number, allocated, reserved);
+		vc_interpreter_first_block();
 	}
 	vc_leave();
 }

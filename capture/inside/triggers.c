@@ -6,13 +6,17 @@
 
 #include "capture/inside/agent.h"
 #include "capture/inside/events.h"
+#include "capture/inside/interpreter.h"
+#include "capture/inside/interpreter_work.h"
 #include "capture/inside/settings.h"
+#include "capture/inside/start.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
 
 #define STEPS_MAX 64
 #define FAILURE_SNAPSHOTS_MAX 3
 #define ERROR_SNAPSHOTS_MAX 3
+#define FAILURE_WAIT UINT64_C(500000000)
 #define SECOND UINT64_C(1000000000)
 
 static struct {
@@ -27,6 +31,8 @@ static struct {
 	int signal;
 	uint32_t failures_taken;
 	uint64_t error_taken[ERROR_SNAPSHOTS_MAX]; /* which error of which device, plus 1; 0: none */
+	uint32_t failure_plus_one;           /* row of a failure that waits for its observer */
+	uint64_t failure_time;
 } triggers;
 
 static void read_steps(const char *text)
@@ -103,25 +109,64 @@ void vc_triggers_start(void)
 	triggers.signal = name ? signal_number(name) : 0;
 }
 
-uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one)
+/* Inside a call that the interpreter made, it is asked too. */
+static uint32_t take_moment(struct vc_moment *moment)
 {
-	struct vc_root *root = vc_store_root();
-	uint64_t step = vc_word_value(__atomic_load_n(&root->step, __ATOMIC_RELAXED));
-	struct vc_moment taken = {
-		.trigger = trigger,
-		.moment = moment,
-		.step = step ? step - 1 : 0,
-		.phase = vc_thread_local.phase,
-		.thread = vc_thread_local.id ? vc_thread_local.id : (uint32_t)vc_sys_gettid(),
-		.failure_plus_one = failure_plus_one,
-	};
-	uint32_t row = vc_store_moment(&taken);
+	struct vc_instant at;
+	uint32_t row;
 
+	moment->phase = vc_thread_local.phase;
+	moment->thread = vc_thread_local.id ? vc_thread_local.id : (uint32_t)vc_sys_gettid();
+	if (vc_thread_local.interpreter) {
+		vc_store_instant(&at);
+		if (!moment->at)
+			moment->at = &at;
+		moment->walk_plus_one = vc_work_walk(at.number, moment->failure_plus_one != 0);
+	}
+	row = vc_store_moment(moment);
 	if (row == UINT32_MAX)
 		vc_store_count(VC_COUNTER_TRIGGERS_LOST);
 	else
 		vc_agent_wake();
 	return row;
+}
+
+uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one)
+{
+	struct vc_moment taken = {
+		.trigger = trigger,
+		.moment = moment,
+		.step = vc_start_step(),
+		.failure_plus_one = failure_plus_one,
+	};
+
+	return take_moment(&taken);
+}
+
+uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
+		       const struct vc_instant *at)
+{
+	struct vc_moment taken = {.trigger = trigger, .moment = moment, .step = step, .at = at};
+
+	return take_moment(&taken);
+}
+
+/* By the program: here where this thread has the interpreter, else as soon as that can be asked. */
+static void trigger_of_program(enum vc_interpreter_trigger asked, const char *trigger,
+			       const char *moment, uint64_t step)
+{
+	struct vc_instant at;
+
+	if (!vc_thread_local.interpreter && vc_interpreter_ready()) {
+		if (vc_work_holds()) {
+			vc_work_moment(trigger, moment, step, NULL);
+			return;
+		}
+		vc_store_instant(&at);
+		if (vc_interpreter_ask(asked, step, &at))
+			return;
+	}
+	vc_trigger_at(trigger, moment, step, NULL);
 }
 
 static bool step_chosen(uint64_t step, const char **ret)
@@ -161,24 +206,62 @@ void vc_event_step(uint64_t step)
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
 	time_step(root);
 	if (triggers.selected && step_chosen(step, &trigger))
-		vc_trigger(trigger, "after-step", 0);
+		trigger_of_program(*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP,
+				   trigger, "after-step", step);
 }
 
 void vc_event_request(void)
 {
 	if (vc_store_ready())
-		vc_trigger("request", "now", 0);
+		trigger_of_program(VC_INTERPRETER_REQUEST, "request", "now", vc_start_step());
+}
+
+/* What came before is shown as it is: it has waited long enough. */
+static void show_failure(uint32_t row_plus_one)
+{
+	if (!row_plus_one)
+		return;
+	vc_store_failure_outcome(row_plus_one - 1, VC_FAILURE_OUT_OF_MEMORY);
+	vc_trigger("oom", "oom", row_plus_one);
+}
+
+/*
+ * PyTorch tells its observer about a failure a little later, on the same thread, with its lock free
+ * and the interpreter's taken: the moment is taken there. Where nobody comes, the agent takes it;
+ * until then the failure is open, so that it counts when the process dies of it.
+ */
+static void defer_failure(uint32_t row)
+{
+	__atomic_store_n(&triggers.failure_time, vc_store_time(), __ATOMIC_RELAXED);
+	show_failure(__atomic_exchange_n(&triggers.failure_plus_one, row + 1, __ATOMIC_ACQ_REL));
+}
+
+void vc_event_failure_observed(void)
+{
+	show_failure(__atomic_exchange_n(&triggers.failure_plus_one, 0, __ATOMIC_ACQ_REL));
+}
+
+static void poll_failure(void)
+{
+	if (__atomic_load_n(&triggers.failure_plus_one, __ATOMIC_ACQUIRE) &&
+	    vc_store_time() - __atomic_load_n(&triggers.failure_time, __ATOMIC_RELAXED) >
+		    FAILURE_WAIT)
+		vc_event_failure_observed();
 }
 
 void vc_event_failure(uint32_t row, bool final)
 {
 	if (row == UINT32_MAX || !final)
 		return;
-	vc_store_failure_outcome(row, VC_FAILURE_OUT_OF_MEMORY);
-	if (__atomic_fetch_add(&triggers.failures_taken, 1, __ATOMIC_RELAXED) < FAILURE_SNAPSHOTS_MAX)
-		vc_trigger("oom", "oom", (uint64_t)row + 1);
-	else
+	if (__atomic_fetch_add(&triggers.failures_taken, 1, __ATOMIC_RELAXED) >=
+	    FAILURE_SNAPSHOTS_MAX) {
 		__atomic_store_n(&triggers.failures_taken, FAILURE_SNAPSHOTS_MAX, __ATOMIC_RELAXED);
+		vc_store_failure_outcome(row, VC_FAILURE_OUT_OF_MEMORY);
+	} else if (vc_work_observes()) {
+		defer_failure(row);
+	} else {
+		show_failure(row + 1);
+	}
 }
 
 /*
@@ -207,7 +290,7 @@ static void on_signal(int number)
 {
 	(void)number;
 	vc_enter();
-	if (vc_store_ready())
+	if (vc_store_ready() && !vc_interpreter_ask(VC_INTERPRETER_SIGNAL, vc_start_step(), NULL))
 		vc_trigger("signal", "now", 0);
 	vc_leave();
 }
@@ -221,6 +304,12 @@ void vc_triggers_watch_signal(void)
 		return;
 	sigfillset(&action.sa_mask);
 	sigaction(triggers.signal, &action, NULL);
+}
+
+static void trigger_of_agent(enum vc_interpreter_trigger asked, const char *trigger)
+{
+	if (!vc_interpreter_ask(asked, vc_start_step(), NULL))
+		vc_trigger(trigger, "now", 0);
 }
 
 static void poll_used(void)
@@ -238,7 +327,7 @@ static void poll_used(void)
 		live = vc_store_device_live(i);
 		if (!triggers.used_fired[i] && live >= limit) {
 			triggers.used_fired[i] = true;
-			vc_trigger("used", "now", 0);
+			trigger_of_agent(VC_INTERPRETER_USED, "used");
 		} else if (live < limit - limit / 20) {
 			triggers.used_fired[i] = false; /* fell by 5 %: armed again */
 		}
@@ -249,12 +338,13 @@ void vc_triggers_poll(void)
 {
 	uint64_t now = vc_store_time();
 
+	poll_failure();
 	if (triggers.used_percent || triggers.used_bytes)
 		poll_used();
 	if (triggers.every_time && triggers.selected && now >= triggers.next_time) {
 		triggers.next_time += (now - triggers.next_time) / triggers.every_time *
 				      triggers.every_time + triggers.every_time;
-		vc_trigger("every", "now", 0);
+		trigger_of_agent(VC_INTERPRETER_EVERY, "every");
 	}
 }
 
@@ -271,6 +361,8 @@ void vc_event_exit(void)
 {
 	if (!vc_store_ready())
 		return;
+	vc_event_failure_observed();
+	vc_interpreter_finish();
 	if (triggers.at_exit)
 		vc_trigger("exit", "exit", 0);
 	vc_agent_finish();

@@ -24,6 +24,9 @@ void vc_triggers_poll(void);
  * vc_moment_row. Gives the row, UINT32_MAX where none was kept.
  */
 uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one);
+/** The same for a step and, where `at` is not NULL, an instant that are past. */
+uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
+		       const struct vc_instant *at);
 /** Nanoseconds until a timed trigger is due; UINT64_MAX where there is none. */
 uint64_t vc_triggers_due(void);
 

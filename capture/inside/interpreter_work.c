@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture/inside/interpreter_work.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "capture/inside/events.h"
+#include "capture/inside/interpreter.h"
+#include "capture/inside/interpreter_allocator.h"
+#include "capture/inside/interpreter_api.h"
+#include "capture/inside/phase.h"
+#include "capture/inside/space.h"
+#include "capture/inside/start.h"
+#include "capture/inside/store.h"
+#include "capture/inside/tensors.h"
+#include "capture/inside/thread.h"
+#include "capture/inside/triggers.h"
+#include "capture/inside/walk_file.h"
+
+#define OPTIMIZERS 4096u /* that are told apart; a power of 2 */
+#define PROBES 64u
+#define WALK_DEADLINE UINT64_C(1000000000)    /* of the walk over tensors, nanoseconds */
+#define FAILURE_DEADLINE UINT64_C(5000000000) /* the same, where an allocation failed */
+#define CALLED_WITH_ARRAY 0x80 /* METH_FASTCALL */
+
+/* As PyMethodDef. */
+struct method {
+	const char *name;
+	void *function;
+	int flags;
+	const char *documentation;
+};
+
+struct counted {
+	const struct vc_python_object *optimizer;
+	uint64_t steps;
+};
+
+/*
+ * What the interpreter was given, which forked children inherit: never forgotten. Written with the
+ * GIL held.
+ */
+static struct vc_python_object *step_function, *observer_function;
+static bool observer_attached;
+
+static struct {
+	struct counted *counted;   /* OPTIMIZERS of them */
+	uint64_t steps;            /* of the optimizer with most */
+	uint32_t trainer;          /* kernel thread id; 0 unknown */
+	bool trainer_known;        /* by a step */
+} work;
+
+void vc_work_forget(void)
+{
+	memset(&work, 0, sizeof(work));
+}
+
+/* ---- silence ---- */
+
+struct silence {
+	struct vc_python_object *type, *value, *traceback;
+	int collected;
+	bool interpreter;
+};
+
+static void silence_begin(struct silence *silence)
+{
+	vc_py.PyErr_Fetch(&silence->type, &silence->value, &silence->traceback);
+	silence->collected = vc_py.PyGC_Disable ? vc_py.PyGC_Disable() : 0;
+	silence->interpreter = vc_thread_local.interpreter;
+	vc_thread_local.interpreter = true;
+}
+
+static void silence_end(const struct silence *silence)
+{
+	vc_thread_local.interpreter = silence->interpreter;
+	if (silence->collected)
+		vc_py.PyGC_Enable();
+	vc_py.PyErr_Clear();
+	vc_py.PyErr_Restore(silence->type, silence->value, silence->traceback);
+}
+
+/* ---- threads ---- */
+
+void vc_work_first_thread(void)
+{
+	work.trainer = vc_thread_local.id;
+}
+
+bool vc_work_trains_elsewhere(void)
+{
+	return work.trainer_known && work.trainer != vc_thread_local.id;
+}
+
+bool vc_work_holds(void)
+{
+	void *own;
+
+	if (!vc_interpreter_alive())
+		return false;
+	own = vc_py.PyGILState_GetThisThreadState();
+	return own && own == vc_py.PyThreadState_GetUnchecked();
+}
+
+/* ---- steps ---- */
+
+/* The count of an optimizer, NULL: there are too many. */
+static uint64_t *count_of(const struct vc_python_object *optimizer)
+{
+	uint64_t at = ((uintptr_t)optimizer >> 4) * 0x9e3779b97f4a7c15u >> 40;
+
+	for (uint32_t probe = 0; work.counted && probe < PROBES; probe++) {
+		struct counted *counted = &work.counted[(at + probe) & (OPTIMIZERS - 1)];
+
+		if (!counted->optimizer)
+			counted->optimizer = optimizer;
+		if (counted->optimizer == optimizer)
+			return &counted->steps;
+	}
+	return NULL;
+}
+
+static void count_step(const struct vc_python_object *optimizer)
+{
+	uint64_t *count = count_of(optimizer);
+	struct silence silence;
+
+	work.trainer = vc_thread_local.id;
+	work.trainer_known = true;
+	if (!count || ++*count <= work.steps)
+		return;
+	work.steps = *count;
+	silence_begin(&silence);
+	vc_phase_step(VC_STEP_OPTIMIZER, work.steps);
+	silence_end(&silence);
+}
+
+/* After the step of an optimizer: (optimizer, args, kwargs). A new reference is given. */
+static struct vc_python_object *after_step(struct vc_python_object *self,
+					   struct vc_python_object *const *arguments, long count)
+{
+	int saved = errno;
+
+	(void)self;
+	vc_enter();
+	if (count > 0 && vc_store_ready()) {
+		vc_start_thread();
+		count_step(arguments[0]);
+		vc_interpreter_step();
+	}
+	vc_leave();
+	errno = saved;
+	vc_py.Py_IncRef(vc_py._Py_NoneStruct);
+	return vc_py._Py_NoneStruct;
+}
+
+/* PyTorch ran out of memory: (device, requested, total, free), before any frame is unwound. */
+static struct vc_python_object *out_of_memory(struct vc_python_object *self,
+					      struct vc_python_object *const *arguments,
+					      long count)
+{
+	struct silence silence;
+	int saved = errno;
+
+	(void)self;
+	(void)arguments;
+	(void)count;
+	vc_enter();
+	if (vc_store_ready()) {
+		vc_start_thread();
+		silence_begin(&silence);
+		vc_event_failure_observed();
+		silence_end(&silence);
+	}
+	vc_leave();
+	errno = saved;
+	vc_py.Py_IncRef(vc_py._Py_NoneStruct);
+	return vc_py._Py_NoneStruct;
+}
+
+bool vc_work_observes(void)
+{
+	return observer_attached && vc_interpreter_ready();
+}
+
+/* ---- start ---- */
+
+/* A function object that is kept for good, so that no other one gets its address. */
+static struct vc_python_object *made_once(struct vc_python_object **function, struct method *method)
+{
+	if (!*function)
+		*function = vc_py.PyCFunction_NewEx(method, NULL, NULL);
+	return *function;
+}
+
+static bool registered(struct vc_python_object *hooks)
+{
+	struct vc_python_object *key, *value;
+	long position = 0;
+
+	while (vc_py.PyDict_Next(hooks, &position, &key, &value))
+		if (value == step_function)
+			return true;
+	return false;
+}
+
+static void watch_steps(void)
+{
+	static struct method method = {"vramcore", (void *)after_step, CALLED_WITH_ARRAY, NULL};
+	struct vc_python_object *module = vc_py_module("torch.optim.optimizer");
+	struct vc_python_object *hooks = vc_py_global(module, "_global_optimizer_post_hooks");
+	struct vc_python_object *set = vc_py_global(module, "register_optimizer_step_post_hook");
+	struct vc_python_object *handle;
+
+	work.counted = vc_space_private(OPTIMIZERS * sizeof(*work.counted));
+	if (!hooks || !set || !vc_py_is(hooks, VC_PYTHON_DICT) ||
+	    !made_once(&step_function, &method) || registered(hooks))
+		return;
+	handle = vc_py.PyObject_CallFunctionObjArgs(set, step_function, NULL);
+	if (handle)
+		vc_py.Py_DecRef(handle);
+	vc_py.PyErr_Clear();
+}
+
+/* The back ends without an observer raise. */
+static void watch_failures(void)
+{
+	static struct method method = {"vramcore", (void *)out_of_memory, CALLED_WITH_ARRAY, NULL};
+	struct vc_python_object *attach =
+		vc_py_global(vc_py_module("torch._C"), "_cuda_attach_out_of_memory_observer");
+	struct vc_python_object *nothing;
+
+	if (observer_attached || !attach || !made_once(&observer_function, &method))
+		return;
+	nothing = vc_py.PyObject_CallFunctionObjArgs(attach, observer_function, NULL);
+	observer_attached = nothing != NULL;
+	if (nothing)
+		vc_py.Py_DecRef(nothing);
+	vc_py.PyErr_Clear();
+}
+
+static bool being_imported(struct vc_python_object *torch)
+{
+	struct vc_python_object *spec = vc_py_global(torch, "__spec__"), *initializing;
+	bool result;
+
+	if (!spec || spec == vc_py._Py_NoneStruct)
+		return false;
+	initializing = vc_py.PyObject_GetAttrString(spec, "_initializing");
+	result = initializing == vc_py._Py_TrueStruct;
+	if (initializing)
+		vc_py.Py_DecRef(initializing);
+	vc_py.PyErr_Clear();
+	return result;
+}
+
+bool vc_work_start(enum vc_helper_state *ret)
+{
+	struct vc_python_object *torch;
+	struct silence silence;
+	bool later;
+
+	silence_begin(&silence);
+	torch = vc_py_module("torch");
+	later = torch && being_imported(torch);
+	if (torch && !later) {
+		vc_enter();
+		watch_steps();
+		watch_failures();
+		vc_leave();
+	}
+	*ret = torch ? VC_HELPER_RUNS : VC_HELPER_NO_TORCH;
+	silence_end(&silence);
+	return !later;
+}
+
+/* ---- moments ---- */
+
+static uint64_t monotonic_time(void)
+{
+	return vc_store_root()->fixed.start_monotonic + vc_store_time();
+}
+
+uint32_t vc_work_walk(uint64_t number, bool failure)
+{
+	struct vc_walk_file *walk = vc_walk_begin(number);
+	struct vc_tensors_wish wish = {.holders = true};
+	struct silence silence;
+
+	if (!walk) {
+		vc_store_count(VC_COUNTER_WALKS_LOST);
+		return 0;
+	}
+	silence_begin(&silence);
+	vc_allocator_walk(walk, failure);
+	wish.full = work.trainer == vc_thread_local.id;
+	wish.deadline = monotonic_time() + (failure ? FAILURE_DEADLINE : WALK_DEADLINE);
+	vc_tensors_walk(&wish, walk);
+	silence_end(&silence);
+	if (vc_walk_full(walk))
+		vc_store_count(VC_COUNTER_WALKS_LOST);
+	return vc_walk_finish(walk);
+}
+
+void vc_work_moment(const char *trigger, const char *moment, uint64_t step,
+		    const struct vc_instant *at)
+{
+	struct silence silence;
+
+	vc_enter();
+	vc_start_thread();
+	silence_begin(&silence);
+	vc_trigger_at(trigger, moment, step, at);
+	silence_end(&silence);
+	vc_leave();
+}
