@@ -58,6 +58,14 @@ static inline uint8_t vc_snapshot_type_number(enum vc_column_type type)
 		return 16;
 	case VC_TYPE_ROW_trace_details:
 		return 17;
+	case VC_TYPE_ROW_tensors:
+		return 18;
+	case VC_TYPE_ROW_storages:
+		return 19;
+	case VC_TYPE_ROW_graph_nodes:
+		return 20;
+	case VC_TYPE_ROW_holder_steps:
+		return 21;
 	}
 	return 0;
 }

@@ -410,6 +410,18 @@ static bool reference_end(const struct vc_tables *tables, unsigned column, uint6
 	case VC_TYPE_ROW_trace_details:
 		target = VC_TABLE_trace_details;
 		break;
+	case VC_TYPE_ROW_tensors:
+		target = VC_TABLE_tensors;
+		break;
+	case VC_TYPE_ROW_storages:
+		target = VC_TABLE_storages;
+		break;
+	case VC_TYPE_ROW_graph_nodes:
+		target = VC_TABLE_graph_nodes;
+		break;
+	case VC_TYPE_ROW_holder_steps:
+		target = VC_TABLE_holder_steps;
+		break;
 	default:
 		if (column == VC_COL_failure_sites_failure)
 			target = VC_TABLE_failures;

@@ -56,6 +56,10 @@ enum vc_column_type {
 	VC_TYPE_ROW_segments,
 	VC_TYPE_ROW_blocks,
 	VC_TYPE_ROW_trace_details,
+	VC_TYPE_ROW_tensors,
+	VC_TYPE_ROW_storages,
+	VC_TYPE_ROW_graph_nodes,
+	VC_TYPE_ROW_holder_steps,
 };
 
 struct vc_column_info {

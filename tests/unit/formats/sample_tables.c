@@ -129,6 +129,14 @@ static uint64_t reference(const struct vc_tables *tables, unsigned column, uint6
 		return random % (tables->rows[VC_TABLE_blocks] + 1);
 	case VC_TYPE_ROW_trace_details:
 		return random % (tables->rows[VC_TABLE_trace_details] + 1);
+	case VC_TYPE_ROW_tensors:
+		return random % (tables->rows[VC_TABLE_tensors] + 1);
+	case VC_TYPE_ROW_storages:
+		return random % (tables->rows[VC_TABLE_storages] + 1);
+	case VC_TYPE_ROW_graph_nodes:
+		return random % (tables->rows[VC_TABLE_graph_nodes] + 1);
+	case VC_TYPE_ROW_holder_steps:
+		return random % (tables->rows[VC_TABLE_holder_steps] + 1);
 	default:
 		break;
 	}

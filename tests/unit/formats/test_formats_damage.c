@@ -97,6 +97,10 @@ static bool is_reference(unsigned column)
 	case VC_TYPE_ROW_segments:
 	case VC_TYPE_ROW_blocks:
 	case VC_TYPE_ROW_trace_details:
+	case VC_TYPE_ROW_tensors:
+	case VC_TYPE_ROW_storages:
+	case VC_TYPE_ROW_graph_nodes:
+	case VC_TYPE_ROW_holder_steps:
 		return true;
 	default:
 		return vc_column_info[column].table == VC_TABLE_stacks ||
