@@ -327,6 +327,22 @@ static struct vc_convert_options with_defaults(const struct vc_convert_options *
 	return full;
 }
 
+/*
+ * Numbers come from the clock, which was read after the records were: one that is behind them is
+ * older than they are, as on a disk that lost power. What came after it is not shown. In a copy
+ * the clock is the first thing that was copied.
+ */
+static void check_clock(struct vc_conversion *conversion)
+{
+	struct vc_recording *recording = &conversion->recording;
+	uint64_t clock = vc_recording_value(recording, &recording->root->clock, UINT64_MAX);
+
+	if (conversion->highest > clock &&
+	    !vc_recording_value(recording, &recording->root->copied_moment, 0))
+		vc_recording_fault(recording, VC_E_CORRUPT, "clock",
+				   offsetof(struct vc_root, clock));
+}
+
 /* Records, then the ring, then what both refer to: see recording_read.h. */
 static int convert(struct vc_conversion *conversion)
 {
@@ -343,6 +359,8 @@ static int convert(struct vc_conversion *conversion)
 		error = vc_convert_freed(conversion);
 	if (!error)
 		error = vc_recording_refresh(&conversion->recording);
+	if (!error)
+		check_clock(conversion);
 	if (!error)
 		error = vc_convert_tables(conversion);
 	if (!error)

@@ -29,6 +29,7 @@ struct vc_conversion {
 	struct vc_faults *faults;
 
 	uint64_t number;           /* S */
+	uint64_t highest;          /* birth or death seen */
 	uint64_t freed_next;       /* at S, where known */
 	bool freed_next_known;
 	bool has_row;

@@ -100,6 +100,8 @@ static int take_record(void *self, enum vc_item state, uint64_t slot, const void
 
 	(void)slot;
 	(void)offset;
+	if (state == VC_ITEM_GOOD && number > conversion->highest)
+		conversion->highest = number;
 	if (state == VC_ITEM_BAD || number > conversion->number)
 		return 0;
 	if (state == VC_ITEM_PARTIAL)
@@ -188,6 +190,8 @@ static int take_freed(void *self, enum vc_item state, uint64_t slot, const void 
 	if (state != VC_ITEM_GOOD)
 		return 0;
 	entry = sequence / 2 - 1;
+	if (freed->death > conversion->highest)
+		conversion->highest = freed->death;
 	if (freed->death <= conversion->number && entry >= conversion->newest_before)
 		conversion->newest_before = entry + 1;
 	if (freed->birth > conversion->number)

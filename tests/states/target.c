@@ -9,6 +9,8 @@
  *   target crash           dies of SIGSEGV when standard input ends
  *   target exit            ends with status 3 when standard input ends
  *   target large BYTES     as wait, with so much memory of zeroes and so much that is written
+ *   target churn FILE      has up to 3,000 blocks that come and go, until it is killed; their addresses,
+ *                          sizes and steps go to the file
  *   target many COUNT      as wait, with so many more blocks
  *   target child           its child, which never uses the device, crashes as above
  */
@@ -151,6 +153,28 @@ static void run(void)
 	}
 }
 
+static void churn(const char *path)
+{
+	static device_pointer held[3000];
+	uint32_t random = 12345;
+	FILE *log = fopen(path, "w");
+
+	for (uint64_t step = 4; log; step++) {
+		for (unsigned i = 0; i < 100; i++) {
+			device_pointer *slot = &held[(random = random * 1664525 + 1013904223) >> 8 & 0x7ff];
+			size_t bytes = ((random >> 20) + 1) * 64;
+
+			if (*slot)
+				driver.memory_free(*slot);
+			*slot = allocate(bytes);
+			fprintf(log, "%" PRIx64 " %zx %" PRIx64 "\n", *slot, bytes, step - 1);
+		}
+		fflush(log);
+		vramcore_step(step);
+		usleep(3000);
+	}
+}
+
 static void wait_for_end_of_input(void)
 {
 	char byte;
@@ -225,6 +249,8 @@ int main(int argc, char **argv)
 	say("ready", (uint64_t)getpid());
 	if (!strcmp(mode, "run"))
 		run();
+	if (!strcmp(mode, "churn") && argc > 2)
+		churn(argv[2]);
 	if (!strcmp(mode, "crash") || !strcmp(mode, "child"))
 		crash();
 	if (!strcmp(mode, "exit")) {
