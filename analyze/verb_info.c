@@ -322,6 +322,7 @@ static void emit_errors(struct report *report)
 static int emit_report(struct report *report, struct vc_problem *problem)
 {
 	const char *not_known = vc_info_not_known(report->tables);
+	const char *silent = vc_info_silent_torch(report->tables, report->account);
 	unsigned shown = 0;
 	int error = 0, status;
 
@@ -348,9 +349,13 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 	emit_errors(report);
 	if (vc_is_import(report->tables))
 		vc_report_torch_settings(report->emit, report->tables);
+	if (silent)
+		vc_emit_line(report->emit, "%s", silent);
 	vc_emit_line(report->emit, "%s", not_known);
 	vc_emit_list(report->emit, "notes");
 	vc_emit_string(report->emit, NULL, not_known);
+	if (silent)
+		vc_emit_string(report->emit, NULL, silent);
 	vc_emit_list_end(report->emit);
 	status = vc_report_end(report->emit, report->session, true, problem);
 	if (status >= 0 &&

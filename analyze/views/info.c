@@ -57,6 +57,52 @@ const char *vc_info_not_known(const struct vc_tables *tables)
 	return "not known: tensors, roles (no PyTorch in this process)";
 }
 
+/** Whether an allocating call of a live row came through a library with this in its path. */
+static bool allocates(const struct vc_tables *tables, const char *library)
+{
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_allocations]; row++) {
+		uint64_t stack = vc_value(tables, VC_COL_allocations_stack, row), first, count;
+
+		if (!stack || vc_kind_bytes(vc_value(tables, VC_COL_allocations_kind, row)) !=
+				      VC_BYTES_DEVICE)
+			continue;
+		first = vc_value(tables, VC_COL_stacks_first, stack - 1);
+		count = vc_value(tables, VC_COL_stacks_count, stack - 1);
+		for (uint64_t i = 0; i < count; i++) {
+			uint64_t module = vc_value(tables, VC_COL_frames_module, first + i);
+
+			if (module && strstr(vc_string(tables, VC_COL_modules_path, module - 1),
+					     library))
+				return true;
+		}
+	}
+	return false;
+}
+
+static const char *environment_value(const struct vc_tables *tables, const char *name)
+{
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_environment]; i++)
+		if (!strcmp(vc_string(tables, VC_COL_environment_name, i), name))
+			return vc_string(tables, VC_COL_environment_value, i);
+	return "";
+}
+
+const char *vc_info_silent_torch(const struct vc_tables *tables, const struct vc_account *account)
+{
+	if (account->has_torch || vc_is_import(tables) ||
+	    !(allocates(tables, "/libtorch") || allocates(tables, "/libc10_cuda")))
+		return NULL;
+	if (strstr(environment_value(tables, "PYTORCH_CUDA_ALLOC_CONF"), "cudaMallocAsync") ||
+	    strstr(environment_value(tables, "PYTORCH_ALLOC_CONF"), "cudaMallocAsync"))
+		return "PyTorch's allocator reported no blocks (backend cudaMallocAsync does not): each "
+		       "of its tensors is an allocation of the driver's";
+	if (*environment_value(tables, "PYTORCH_NO_CUDA_MEMORY_CACHING"))
+		return "PyTorch's allocator reported no blocks (PYTORCH_NO_CUDA_MEMORY_CACHING): each "
+		       "of its tensors is an allocation of the driver's";
+	return "PyTorch's allocator reported no blocks (a pluggable allocator, another back end, or "
+	       "none allocated yet): what the driver gave it is all that is seen";
+}
+
 int vc_info_make(const struct vc_tables *tables, const struct vc_account *account,
 		 struct vc_arena *arena, struct vc_info *ret)
 {

@@ -26,6 +26,11 @@ int vc_info_make(const struct vc_tables *tables, const struct vc_account *accoun
 		 struct vc_arena *arena, struct vc_info *ret);
 /** "not known: tensors, roles (no PyTorch in this process)" */
 const char *vc_info_not_known(const struct vc_tables *tables);
+/**
+ * "PyTorch's allocator reported no blocks (...)": it allocates here, but not by way of the allocator
+ * that tells of its blocks. NULL: there is nothing to say.
+ */
+const char *vc_info_silent_torch(const struct vc_tables *tables, const struct vc_account *account);
 /** True where a device (plus one) is among those to show. */
 bool vc_info_has_device(const struct vc_info *info, uint32_t device_plus_one);
 /** True for kinds that are listed beside the ledger: neither device memory nor blocks of it. */

@@ -146,6 +146,8 @@ static bool allowed(const char *name)
 	if (!strncmp(name, "PYTORCH_", 8) && length >= sizeof(suffix) - 1 &&
 	    !strcmp(name + length - (sizeof(suffix) - 1), suffix))
 		return true;
+	if (!strcmp(name, "PYTORCH_NO_CUDA_MEMORY_CACHING"))
+		return true;
 	return among(name, rank_names, COUNT(rank_names)) ||
 	       among(name, world_names, COUNT(world_names)) ||
 	       among(name, job_names, COUNT(job_names)) ||

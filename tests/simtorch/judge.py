@@ -5,6 +5,7 @@
 In the program:     import judge; judge.moment("mid forward")
     takes torch's own snapshot and totals and asks the recorder for one of the same moment. The
     environment's JUDGE_FOLDER says where torch's side is kept; without it nothing is done.
+    With SIMTORCH_AT naming this file the scenarios do so at their moments.
 From outside:       judge.py VRAMCORE JUDGE_FOLDER SNAPSHOT_FOLDER
     compares each pair, of each process: every block (address, size, device) both ways, and the totals
     with memory_allocated() and memory_reserved(). Exit status 0: all agree, and there was something
@@ -20,6 +21,19 @@ import sys
 taken = 0
 
 
+def segments_of(torch):
+    """What is the same in two snapshots of one state; None where the back end has none."""
+    try:
+        segments = torch.cuda.memory._snapshot()["segments"]
+    except RuntimeError:
+        return None
+    return [{key: segment[key] for key in ("device", "address", "total_size", "stream")}
+            | {"blocks": [{key: block.get(key) for key in ("address", "size", "state",
+                                                           "requested_size")}
+                          for block in segment["blocks"]]}
+            for segment in segments]
+
+
 def moment(tag):
     """Keeps torch's side of this moment and asks for a snapshot of it. Call with no other work running."""
     global taken
@@ -28,33 +42,36 @@ def moment(tag):
         return
     import torch
 
-    recorder = ctypes.CDLL(None)
     try:
-        snapshot = recorder.vramcore_snapshot
+        snapshot = ctypes.CDLL(None).vramcore_snapshot
     except AttributeError:
         return
+    if not torch.cuda.is_initialized():
+        return
     torch.cuda.synchronize()
-    devices = range(torch.cuda.device_count())
-    before = torch.cuda.memory._snapshot()["segments"]
+    before = segments_of(torch)
     snapshot()
+    after = segments_of(torch)
+    devices = range(torch.cuda.device_count())
     state = {
         "tag": tag,
-        "segments": [{key: segment[key] for key in ("device", "address", "total_size", "stream")}
-                     | {"blocks": [{key: block.get(key) for key in ("address", "size", "state",
-                                                                    "requested_size")}
-                                   for block in segment["blocks"]]}
-                     for segment in torch.cuda.memory._snapshot()["segments"]],
+        # cudaMallocAsync refuses a snapshot
+        "reports": after is not None and not os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING")
+                   and torch.cuda.get_allocator_backend() == "native",
+        "segments": after or [],
+        # a moment in which another thread allocates is none that two can agree about
+        "quiet": before == after,
         "allocated": [torch.cuda.memory_allocated(device) for device in devices],
         "reserved": [torch.cuda.memory_reserved(device) for device in devices],
     }
-    # a moment in which another thread allocates is none that two can agree about
-    state["quiet"] = len(before) == len(state["segments"]) and all(
-        left["allocated_size"] == sum(block["size"] for block in right["blocks"]
-                                      if block["state"] == "active_allocated")
-        for left, right in zip(before, state["segments"]))
     with open(os.path.join(folder, f"{os.getpid()}.{taken}.json"), "w", encoding="utf-8") as file:
         json.dump(state, file)
     taken += 1
+
+
+def at(name, scenario):
+    """What tests/simtorch/scenarios.py calls at its moments."""
+    moment(f"{scenario}, {name}")
 
 
 def tables_of(vramcore, path):
@@ -107,9 +124,25 @@ def compare_totals(vramcore, path, state):
     return wrong
 
 
+def compare_silent(vramcore, path, tables, state):
+    """A back end that reports nothing: no block is made up, and it is said that there are none."""
+    wrong = []
+    _, rows = blocks_of_ours(tables)
+    _, info = info_of(vramcore, path)
+    if rows:
+        wrong.append(f"{rows} blocks of an allocator that reports none")
+    if any(device.get("torch") for device in info["devices"]):
+        wrong.append("totals of an allocator that told none")
+    if sum(state["reserved"]) and not any("reported no blocks" in note for note in info["notes"]):
+        wrong.append("it is not said that PyTorch's allocator reports nothing")
+    return wrong
+
+
 def compare(vramcore, path, state):
     """What differs between a snapshot and torch's side of its moment, in words."""
     tables = tables_of(vramcore, path)
+    if not state["reports"]:
+        return compare_silent(vramcore, path, tables, state)
     torch, (ours, rows) = blocks_of_torch(state), blocks_of_ours(tables)
     wrong = []
     for name, only in (("not seen", torch - ours), ("not torch's", ours - torch)):
