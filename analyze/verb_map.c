@@ -4,6 +4,7 @@
 
 #include "analyze/chart.h"
 #include "analyze/report.h"
+#include "analyze/views/advice.h"
 #include "analyze/views/map.h"
 
 enum { BAR_LEAST = 8, ROWS_MOST = 16, DETAIL_MARGIN = 20 };
@@ -231,71 +232,6 @@ static int emit_segments(struct map_report *report, const struct vc_map_device *
 	return 0;
 }
 
-/** Sites whose blocks pin segments, the most that is kept from going back first. */
-struct pin {
-	uint64_t key, bytes, kept, segments, last_segment;
-	const struct vc_chain *chain;
-};
-
-static int by_kept(const void *a, const void *b)
-{
-	const struct pin *x = a, *y = b;
-
-	if (x->kept != y->kept)
-		return x->kept > y->kept ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
-}
-
-static int by_key(const void *a, const void *b)
-{
-	const struct pin *x = a, *y = b;
-
-	if (x->key != y->key)
-		return x->key < y->key ? -1 : 1;
-	return x->last_segment < y->last_segment ? -1 : x->last_segment > y->last_segment;
-}
-
-/** One for each block of a pinned segment, then summed by site. */
-static uint64_t find_pins(struct map_report *report, const struct vc_map_device *device,
-			  struct pin *pins)
-{
-	const struct vc_map *map = &report->map;
-	uint64_t count = 0, sums = 0;
-
-	for (uint64_t i = device->first; i < device->first + device->count; i++) {
-		const struct vc_map_segment *segment = &map->segments[i];
-
-		for (uint64_t j = 0; segment->pinned && j < segment->part_count; j++) {
-			const struct vc_map_part *part = &map->parts[segment->first_part + j];
-
-			if (part->row == UINT64_MAX)
-				continue;
-			pins[count].chain = chain_of(report, part->row);
-			pins[count] = (struct pin){
-				vc_chain_key(pins[count].chain, 0), part->size, segment->free, 1,
-				i, pins[count].chain};
-			count++;
-		}
-	}
-	qsort(pins, count, sizeof(*pins), by_key);
-	for (uint64_t i = 0; i < count; i++) {
-		struct pin *sum = sums ? &pins[sums - 1] : NULL;
-
-		if (!sum || sum->key != pins[i].key) {
-			pins[sums++] = pins[i];
-			continue;
-		}
-		sum->bytes += pins[i].bytes;
-		if (sum->last_segment != pins[i].last_segment) {
-			sum->segments++;
-			sum->kept += pins[i].kept;
-			sum->last_segment = pins[i].last_segment;
-		}
-	}
-	qsort(pins, sums, sizeof(*pins), by_kept);
-	return sums;
-}
-
 static int emit_pins(struct map_report *report, const struct vc_map_device *device)
 {
 	enum { SITES_MOST = 5 };
@@ -305,13 +241,13 @@ static int emit_pins(struct map_report *report, const struct vc_map_device *devi
 		{"segments", "segments", VC_CELL_NUMBER, true},
 		{"site", "blocks that pin segments", VC_CELL_CHAIN, false},
 	};
-	struct pin *pins = vc_arena_allocate(&report->session->arena, device->blocks + 1,
-					     sizeof(*pins));
+	struct vc_pin *pins;
 	uint64_t count;
+	int error = vc_pins_make(report->tables, &report->map, device, report->session->names,
+				 &report->session->arena, &pins, &count);
 
-	if (!pins)
-		return VC_E_NO_MEMORY;
-	count = find_pins(report, device, pins);
+	if (error)
+		return error;
 	if (!count && !report->emit->json)
 		return 0;
 	vc_emit_table(report->emit, "pinned_by", columns, 4);

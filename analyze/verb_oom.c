@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vramcore oom: the allocation that failed, and what was live then. */
+#include <string.h>
+
 #include "analyze/at.h"
-#include "analyze/report.h"
+#include "analyze/report_advice.h"
 #include "analyze/verb_oom_message.h"
 #include "analyze/views/oom.h"
 
@@ -13,6 +15,8 @@ struct report {
 	uint64_t row, most;
 	uint64_t back;      /* the file was turned back to the failure: its number; 0 it was not */
 	struct vc_oom oom;
+	bool advised;       /* what was live when it failed is known, block by block */
+	struct vc_advice advice;
 	struct vc_path_prefix prefix;
 };
 
@@ -30,10 +34,18 @@ static void emit_heading(struct report *report)
 	vc_text_bytes(&text, value(report, VC_COL_failures_requested), report->emit->exact);
 	if (value(report, VC_COL_failures_outcome) == VC_FAILURE_RETRIED)
 		vc_text_add(&text, " at first: the next try succeeded");
+	else if (report->advised)
+		vc_text_add(&text, "%s", vc_report_why(report->advice.why));
 	if (report->oom.fragmented)
 		vc_text_add(&text, ": the memory is fragmented");
 	vc_emit_heading(report->emit, "%s", vc_text_get(&text));
 	vc_text_deinit(&text);
+}
+
+/** Reported by PyTorch's allocator, after it had tried again. */
+static bool of_torch(const struct report *report)
+{
+	return !strncmp(vc_string(report->tables, VC_COL_failures_call, report->row), "c10::", 5);
 }
 
 static void emit_request(struct report *report)
@@ -52,9 +64,12 @@ static void emit_request(struct report *report)
 		vc_text_deinit(&text);
 		return;
 	}
-	vc_text_add(&text, "  by %s (error %llu)",
-		    vc_string(report->tables, VC_COL_failures_call, report->row),
-		    (unsigned long long)value(report, VC_COL_failures_result));
+	if (of_torch(report))
+		vc_text_add(&text, "  of PyTorch's allocator");
+	else
+		vc_text_add(&text, "  by %s (error %llu)",
+			    vc_string(report->tables, VC_COL_failures_call, report->row),
+			    (unsigned long long)value(report, VC_COL_failures_result));
 	if (vc_value(report->tables, VC_COL_process_steps_known, 0)) {
 		vc_text_add(&text, ", step ");
 		vc_text_number(&text, value(report, VC_COL_failures_step));
@@ -93,6 +108,12 @@ static void emit_free(struct report *report)
 	} else {
 		vc_text_bytes(&text, report->oom.live, exact);
 		vc_text_add(&text, " was allocated by this process");
+	}
+	if (report->advised) {
+		vc_emit_line(report->emit, "%s", vc_text_get(&text));
+		vc_text_deinit(&text);
+		vc_report_room(report->emit, &report->advice);
+		return;
 	}
 	if (report->back && report->oom.cached) {
 		vc_emit_line(report->emit, "%s", vc_text_get(&text));
@@ -228,6 +249,35 @@ static int make_view(struct report *report)
 		&session->arena, &report->oom);
 }
 
+/**
+ * What would help, where this is the moment of a failure of PyTorch's allocator: its segments are as
+ * they were.
+ */
+static int make_advice(struct report *report)
+{
+	struct vc_session *session = report->session;
+	uint64_t number = value(report, VC_COL_failures_device);
+	struct vc_map map;
+	int error = 0;
+
+	if (!of_torch(report) || !value(report, VC_COL_failures_free_known) ||
+	    value(report, VC_COL_failures_number) !=
+		    vc_value(report->tables, VC_COL_process_number, 0))
+		return 0;
+	error = vc_map_make(report->tables, &session->accounts[0], &session->arena, &map);
+	for (uint32_t i = 0; !error && i < map.device_count; i++) {
+		if (map.devices[i].device_plus_one != number + 1)
+			continue;
+		report->advised = true;
+		error = vc_advice_make(report->tables, &map, &map.devices[i], session->names,
+				       value(report, VC_COL_failures_requested),
+				       value(report, VC_COL_failures_free),
+				       value(report, VC_COL_failures_total), &session->arena,
+				       &report->advice);
+	}
+	return error;
+}
+
 static int make_report(struct report *report, struct vc_problem *problem)
 {
 	struct vc_session *session = report->session;
@@ -254,12 +304,16 @@ static int make_report(struct report *report, struct vc_problem *problem)
 		error = vc_session_names(session, problem);
 	if (!error)
 		error = make_view(report);
+	if (!error)
+		error = make_advice(report);
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	report->chain = vc_names_chain(session->names, 0, stack);
 	vc_path_prefix_add(&report->prefix, report->chain);
 	for (uint64_t i = 0; i < report->oom.count; i++)
 		vc_path_prefix_add(&report->prefix, report->oom.rows[i].chain);
+	for (uint64_t i = 0; i < report->advice.pin_count; i++)
+		vc_path_prefix_add(&report->prefix, report->advice.pins[i].chain);
 	return 0;
 }
 
@@ -291,6 +345,9 @@ int vc_verb_oom(const struct vc_command *command, struct vc_emit *emit, struct v
 		vc_emit_line(emit, "%s", "");
 		emit_failure_json(&report);
 		emit_sites(&report);
+		if (report.advised)
+			vc_report_advice(emit, &session, &report.advice,
+					 value(&report, VC_COL_failures_requested), &report.prefix);
 		emit_counts(&report);
 		status = vc_report_end(emit, &session, false, problem);
 	}

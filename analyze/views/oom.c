@@ -7,10 +7,12 @@
 #include "analyze/views/map.h"
 #include "analyze/views/sites.h"
 
-/** Failed for want of memory; the others are errors of earlier work on the device. */
+/** Failed for want of memory, not an error of earlier work, and not a part of another row's. */
 static bool of_memory(const struct vc_tables *tables, uint64_t row)
 {
-	return vc_value(tables, VC_COL_failures_outcome, row) != VC_FAILURE_ERROR;
+	uint64_t outcome = vc_value(tables, VC_COL_failures_outcome, row);
+
+	return outcome != VC_FAILURE_ERROR && outcome != VC_FAILURE_REPORTED;
 }
 
 int vc_oom_pick(const struct vc_tables *tables, uint64_t *ret)
