@@ -385,6 +385,9 @@ static void conversion_deinit(struct vc_conversion *conversion)
 	free(conversion->detail.number);
 	free(conversion->strings.entry);
 	free(conversion->stacks.entry);
+	free(conversion->pythons.entry);
+	free(conversion->frames.key);
+	free(conversion->frames.value);
 	free(conversion->sequence);
 	free(conversion->module_row);
 	free(conversion->site_row);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of the converter share: convert.c (moment, process, evidence), convert_records.c
- * (records and freed ring), convert_tables.c (everything they refer to). Private to them.
+ * (records and freed ring), convert_python.c (stacks of Python), convert_tables.c (everything else
+ * they refer to). Private to them.
  */
 #ifndef VC_FORMATS_CONVERT_PARTS_H
 #define VC_FORMATS_CONVERT_PARTS_H
@@ -15,6 +16,13 @@ struct vc_id_map {
 	uint64_t *entry; /* raw id << 32 | value, 0 empty */
 	uint64_t size, used;
 	uint32_t last_id, last_value;
+};
+
+/** Words of 64 bits to rows. */
+struct vc_python_map {
+	uint64_t *key; /* 0: empty */
+	uint32_t *value;
+	uint64_t size, used;
 };
 
 struct vc_numbers {
@@ -44,7 +52,9 @@ struct vc_conversion {
 	uint64_t newest_before;    /* highest entry number that died at or before S, plus 1 */
 	uint64_t deaths_missing;
 
-	struct vc_id_map strings, stacks;
+	struct vc_id_map strings, stacks, pythons;
+	struct vc_python_map frames; /* of Python */
+	uint64_t line_work;          /* bytes of line tables looked through */
 	uint64_t *module_row, *site_row; /* by raw row: row plus 1, 0 none */
 	uint64_t modules, sites;
 
@@ -67,7 +77,17 @@ int vc_convert_freed(struct vc_conversion *conversion);
 /** Sorts and translates `allocations` and `freed`, once all that they refer to is there. */
 int vc_convert_finish_records(struct vc_conversion *conversion);
 
+/* convert_python.c */
+/** Row of `source_stacks` plus 1 for a raw id; 0 and a fault where it is not there. */
+int vc_convert_python(struct vc_conversion *conversion, uint64_t id, uint64_t *ret);
+/** Fills `python_code`, once the modules are there. */
+int vc_convert_evals(struct vc_conversion *conversion);
+
 /* convert_tables.c */
+bool vc_id_map_find(struct vc_id_map *map, uint32_t id, uint64_t *ret);
+int vc_id_map_add(struct vc_id_map *map, uint32_t id, uint64_t value);
+/** What one row of the recording's modules became: its row plus 1, 0 and a fault where it is not there. */
+uint64_t vc_convert_module(struct vc_conversion *conversion, uint64_t module_plus_one);
 /** Row of `strings` for a raw id; 0 and a fault where it is not there. */
 int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *ret);
 /** Row of `stacks` plus 1 for a raw id; 0 and a fault where it is not there. */

@@ -76,7 +76,7 @@ static int add_allocation(struct vc_conversion *conversion, const struct vc_reco
 	VC_CELL(conversion, allocations_phase, row) = record->phase;
 	VC_CELL(conversion, allocations_thread, row) = record->thread;
 	VC_CELL(conversion, allocations_stack, row) = record->stack;
-	VC_CELL(conversion, allocations_python, row) = 0; /* reserved in recordings */
+	VC_CELL(conversion, allocations_python, row) = record->python;
 	VC_CELL(conversion, allocations_module, row) = record->module;
 	VC_CELL(conversion, allocations_site, row) = record->site;
 	VC_CELL(conversion, allocations_flags, row) = record->flags;
@@ -163,12 +163,12 @@ static int add_freed(struct vc_conversion *conversion, const struct vc_freed *fr
 	VC_CELL(conversion, freed_step, row) = record->step;
 	VC_CELL(conversion, freed_thread, row) = record->thread;
 	VC_CELL(conversion, freed_stack, row) = record->stack;
-	VC_CELL(conversion, freed_python, row) = 0;
+	VC_CELL(conversion, freed_python, row) = record->python;
 	VC_CELL(conversion, freed_death_time, row) = vc_convert_time(conversion, freed->death_time);
 	VC_CELL(conversion, freed_death_step, row) = freed->death_step;
 	VC_CELL(conversion, freed_death_thread, row) = freed->death_thread;
 	VC_CELL(conversion, freed_death_stack, row) = freed->death_stack;
-	VC_CELL(conversion, freed_death_python, row) = 0;
+	VC_CELL(conversion, freed_death_python, row) = freed->death_python;
 	VC_CELL(conversion, freed_label, row) = record->label;
 	if (freed->death_time > conversion->latest)
 		conversion->latest = freed->death_time;
@@ -571,6 +571,9 @@ int vc_convert_finish_records(struct vc_conversion *conversion)
 	static const enum vc_column_index stacks[] = {
 		VC_COL_allocations_stack, VC_COL_freed_stack, VC_COL_freed_death_stack,
 	};
+	static const enum vc_column_index pythons[] = {
+		VC_COL_allocations_python, VC_COL_freed_python, VC_COL_freed_death_python,
+	};
 	int error = sort_allocations(conversion);
 
 	if (!error)
@@ -579,6 +582,8 @@ int vc_convert_finish_records(struct vc_conversion *conversion)
 		error = translate(conversion, strings[i], vc_convert_string);
 	for (size_t i = 0; !error && i < sizeof(stacks) / sizeof(*stacks); i++)
 		error = translate(conversion, stacks[i], vc_convert_stack);
+	for (size_t i = 0; !error && i < sizeof(pythons) / sizeof(*pythons); i++)
+		error = translate(conversion, pythons[i], vc_convert_python);
 	if (!error)
 		error = fill_parents(conversion);
 	if (!error)

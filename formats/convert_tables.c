@@ -38,7 +38,7 @@ static int map_grow(struct vc_id_map *map)
 	return 0;
 }
 
-static bool map_find(struct vc_id_map *map, uint32_t id, uint64_t *ret)
+bool vc_id_map_find(struct vc_id_map *map, uint32_t id, uint64_t *ret)
 {
 	const uint64_t *entry;
 
@@ -53,7 +53,7 @@ static bool map_find(struct vc_id_map *map, uint32_t id, uint64_t *ret)
 	return true;
 }
 
-static int map_add(struct vc_id_map *map, uint32_t id, uint64_t value)
+int vc_id_map_add(struct vc_id_map *map, uint32_t id, uint64_t value)
 {
 	int error = map_grow(map);
 
@@ -85,7 +85,7 @@ int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *r
 		*ret = 0;
 		return id ? fault_out_of_range(conversion, VC_REC_STRINGS) : 0;
 	}
-	if (map_find(&conversion->strings, (uint32_t)id, ret))
+	if (vc_id_map_find(&conversion->strings, (uint32_t)id, ret))
 		return 0;
 	if (!vc_recording_string(&conversion->recording, (uint32_t)id, &text, &length)) {
 		/* ids that overlap could name the same bytes without end */
@@ -96,7 +96,21 @@ int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *r
 			return error;
 	}
 	*ret = row;
-	return map_add(&conversion->strings, (uint32_t)id, row);
+	return vc_id_map_add(&conversion->strings, (uint32_t)id, row);
+}
+
+uint64_t vc_convert_module(struct vc_conversion *conversion, uint64_t module_plus_one)
+{
+	uint64_t *module = module_plus_one && module_plus_one <= conversion->modules ?
+				   &conversion->module_row[module_plus_one - 1] :
+				   NULL;
+
+	/* a row that is not there is said once */
+	if (!module || *module == NONE)
+		fault_out_of_range(conversion, VC_REC_MODULES);
+	if (module && *module == NONE)
+		*module = 0;
+	return module ? *module : 0;
 }
 
 static int add_frame(struct vc_conversion *conversion, uint64_t frame)
@@ -106,18 +120,9 @@ static int add_frame(struct vc_conversion *conversion, uint64_t frame)
 
 	if (error)
 		return error;
-	if (module_plus_one) {
-		uint64_t *module = module_plus_one <= conversion->modules ?
-					   &conversion->module_row[module_plus_one - 1] :
-					   NULL;
-
-		/* a row that is not there is said once */
-		if (!module || *module == NONE)
-			fault_out_of_range(conversion, VC_REC_MODULES);
-		if (module && *module == NONE)
-			*module = 0;
-		VC_CELL(conversion, frames_module, row) = module ? *module : 0;
-	}
+	if (module_plus_one)
+		VC_CELL(conversion, frames_module, row) =
+			vc_convert_module(conversion, module_plus_one);
 	VC_CELL(conversion, frames_offset, row) = frame & 0xffffffffffffu;
 	return 0;
 }
@@ -154,14 +159,14 @@ int vc_convert_stack(struct vc_conversion *conversion, uint64_t id, uint64_t *re
 		*ret = 0;
 		return id ? fault_out_of_range(conversion, VC_REC_STACKS) : 0;
 	}
-	if (map_find(&conversion->stacks, (uint32_t)id, ret))
+	if (vc_id_map_find(&conversion->stacks, (uint32_t)id, ret))
 		return 0;
 	if (!vc_recording_stack(&conversion->recording, (uint32_t)id, &stack))
 		error = add_stack(conversion, &stack, &row);
 	if (error)
 		return error;
 	*ret = row;
-	return map_add(&conversion->stacks, (uint32_t)id, row);
+	return vc_id_map_add(&conversion->stacks, (uint32_t)id, row);
 }
 
 /* The value of a changing word inside an item; 0 and a fault where it is damaged. */
@@ -191,6 +196,17 @@ static int cell_stack(struct vc_conversion *conversion, enum vc_column_index col
 {
 	uint64_t stack = 0;
 	int error = vc_convert_stack(conversion, id, &stack);
+
+	if (!error)
+		conversion->tables.column[column][row] = stack;
+	return error;
+}
+
+static int cell_python(struct vc_conversion *conversion, enum vc_column_index column, uint64_t row,
+		       uint64_t id)
+{
+	uint64_t stack = 0;
+	int error = vc_convert_python(conversion, id, &stack);
 
 	if (!error)
 		conversion->tables.column[column][row] = stack;
@@ -384,6 +400,8 @@ static int take_site(void *self, enum vc_item state, uint64_t number, const void
 	error = vc_tables_append(&conversion->tables, VC_TABLE_sites, &row);
 	if (!error)
 		error = cell_stack(conversion, VC_COL_sites_stack, row, site->stack);
+	if (!error)
+		error = cell_python(conversion, VC_COL_sites_python, row, site->python);
 	if (error)
 		return error;
 	for (unsigned i = 0; i < 4; i++)
@@ -576,6 +594,8 @@ static int take_failure(void *self, enum vc_item state, uint64_t number, const v
 		error = cell_string(conversion, VC_COL_failures_call, row, failure->call_name);
 	if (!error)
 		error = cell_stack(conversion, VC_COL_failures_stack, row, failure->stack);
+	if (!error)
+		error = cell_python(conversion, VC_COL_failures_python, row, failure->python);
 	if (error)
 		return error;
 	VC_CELL(conversion, failures_number, row) = failure->number;
@@ -610,6 +630,8 @@ int vc_convert_tables(struct vc_conversion *conversion)
 	};
 	int error = convert_modules(conversion);
 
+	if (!error)
+		error = vc_convert_evals(conversion);
 	if (!error)
 		error = convert_devices(conversion);
 	if (!error)

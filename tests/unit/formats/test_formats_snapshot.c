@@ -180,7 +180,7 @@ static void front_says_what_is_in_it(void **state)
 	assert_int_equal(front.file_bytes, status.st_size);
 	assert_int_equal(status.st_mode & 07777, 0600);
 	/* Small tables first. */
-	assert_string_equal(front.section[0].name, ".vramcore.source_lists");
+	assert_string_equal(front.section[0].name, ".vramcore.environment");
 	assert_string_equal(front.section[VC_TABLES - 1].name, ".vramcore.allocations");
 	vc_tables_deinit(&tables);
 }
@@ -300,7 +300,7 @@ static void limits_have_names(void **state)
 	assert_int_equal(vc_snapshot_read(path, &options, &read, &faults), 0);
 	assert_true(faults.count > 0);
 	assert_int_equal(faults.kept[0].error, VC_E_LIMIT);
-	assert_string_equal(faults.kept[0].section, ".vramcore.source_lists");
+	assert_string_equal(faults.kept[0].section, ".vramcore.environment");
 	assert_true(read.rows[VC_TABLE_process] == 1);
 	assert_true(read.rows[VC_TABLE_allocations] == 0);
 	vc_tables_deinit(&read);

@@ -575,7 +575,7 @@ static void test_dangling(void **state)
 	made_record(&made, 1, 2, VC_RECORD_LIVE, 0, record);
 	made.bytes[made.base[VC_REC_STRINGS] + text * 8 + 16] ^= 1;
 	assert_int_equal(convert_made(&made, NULL, &tables, &faults), 0);
-	assert_int_equal(faults.count, 4);
+	assert_int_equal(faults.count, 5); /* the stack of Python is one of them */
 	assert_true(has_fault(&faults, VC_E_CHECKSUM, "strings"));
 	assert_true(has_fault(&faults, VC_E_CORRUPT, "strings"));
 	assert_true(has_fault(&faults, VC_E_RANGE, "stacks"));
