@@ -12,6 +12,7 @@
  *   target churn FILE      has up to 3,000 blocks that come and go, until it is killed; their addresses,
  *                          sizes and steps go to the file
  *   target many COUNT      as wait, with so many more blocks
+ *   target hungry          when standard input ends, takes memory of the host until it is killed
  *   target child           its child, which never uses the device, crashes as above
  */
 #include <fcntl.h>
@@ -183,6 +184,17 @@ static void wait_for_end_of_input(void)
 		;
 }
 
+static void hungry(void)
+{
+	wait_for_end_of_input();
+	for (;;) {
+		char *some = malloc(MIB);
+
+		if (some)
+			memset(some, 1, MIB);
+	}
+}
+
 static NOINLINE void crash(void)
 {
 	wait_for_end_of_input();
@@ -253,6 +265,8 @@ int main(int argc, char **argv)
 		churn(argv[2]);
 	if (!strcmp(mode, "crash") || !strcmp(mode, "child"))
 		crash();
+	if (!strcmp(mode, "hungry"))
+		hungry();
 	if (!strcmp(mode, "exit")) {
 		wait_for_end_of_input();
 		return 3;
