@@ -16,7 +16,8 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-from scenarios import SCENARIOS  # noqa: E402
+import scenarios  # noqa: E402,F401: fills the list
+from registry import SCENARIOS  # noqa: E402
 
 Result = collections.namedtuple("Result", "name status seconds output error")
 

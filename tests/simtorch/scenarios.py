@@ -9,74 +9,14 @@ function at(moment, scenario) called then: that is where a judge looks at both s
     python scenarios.py NAME      in the environment of tests/simtorch/run
     run_scenarios.py              all of them; importing this file needs no PyTorch
 """
-import importlib.util
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import time
 
-SCENARIOS = {}
-GIB = 1 << 30
+from registry import GIB, expect, main, moment, parameter_bytes, rounded, scenario
 
-torch = nn = functional = models = None # load() brings them
-
-
-class Scenario:
-    """devices: how many it needs; quick: one of the short selection; compiled: it needs Triton and a C
-    compiler; exact: device memory used is the contexts' and what PyTorch reserved, nothing else."""
-
-    def __init__(self, function, devices, quick, compiled, exact, environment):
-        self.name = function.__name__
-        self.function = function
-        self.devices = devices
-        self.quick = quick
-        self.compiled = compiled
-        self.exact = exact
-        self.environment = environment
-
-
-def scenario(devices=1, quick=False, compiled=False, exact=True, **environment):
-    def register(function):
-        SCENARIOS[function.__name__] = Scenario(function, devices, quick, compiled, exact,
-                                                environment)
-        return function
-    return register
-
-
-def moment(name):
-    at = globals().get("_at")
-    if at:
-        at(name, sys.argv[1])
-
-
-def load():
-    """Imports PyTorch, and the judge's file."""
-    global torch, nn, functional, models, _at
-    import torch as imported
-    import models as ours
-    torch, models = imported, ours
-    nn, functional = torch.nn, torch.nn.functional
-    if os.environ.get("SIMTORCH_AT"):
-        place = importlib.util.spec_from_file_location("simtorch_at", os.environ["SIMTORCH_AT"])
-        module = importlib.util.module_from_spec(place)
-        place.loader.exec_module(module)
-        _at = module.at
-
-
-def rounded(size):
-    """What the caching allocator takes for a request."""
-    return (size + 511) // 512 * 512
-
-
-def parameter_bytes(model):
-    return sum(rounded(p.numel() * p.element_size()) for p in model.parameters())
-
-
-def expect(condition, *what):
-    if not condition:
-        raise AssertionError(*what)
+torch = nn = functional = models = None # registry.load() brings them
 
 
 # --- optimizers ---
@@ -312,10 +252,11 @@ def out_of_memory():
     return kept
 
 
-@scenario()
+SETTINGS = "max_split_size_mb:64,roundup_power2_divisions:4,garbage_collection_threshold:0.8"
+
+
+@scenario(PYTORCH_CUDA_ALLOC_CONF=SETTINGS, PYTORCH_ALLOC_CONF=SETTINGS)
 def allocator_settings():
-    torch._C._cuda_cudaCachingAllocator_set_allocator_settings(
-        "max_split_size_mb:64,roundup_power2_divisions:4,garbage_collection_threshold:0.8")
     torch.cuda.set_per_process_memory_fraction(0.5)
     kept = [torch.empty(size, dtype=torch.uint8, device="cuda")
             for size in (1000, 3 << 20, (5 << 20) + 1, 100 << 20)]
@@ -363,7 +304,11 @@ def malloc_async():
     data = models.regression()
     models.train(model, optimizer, data, moment=moment)
     expect(torch.cuda.get_allocator_backend() == "cudaMallocAsync")
-    return model, optimizer, data, capture_training(model, optimizer, data)
+    recorded, loss, _ = capture_training(model, optimizer, data)
+    optimizer.zero_grad(set_to_none=True) # on the simulation a graph's memory ends with it
+    del loss
+    del recorded
+    return model, optimizer, data
 
 
 @scenario(PYTORCH_NO_CUDA_MEMORY_CACHING="1", exact=False)
@@ -415,10 +360,11 @@ def memory_pool():
 def pinned_memory():
     ours = torch.empty(1000, pin_memory=True)
     moved = torch.empty(5000).pin_memory()
+    there = moved.to("cuda", non_blocking=True)
     expect(ours.is_pinned() and moved.is_pinned() and not torch.ones(3).is_pinned())
     if hasattr(torch.cuda, "host_memory_stats"):
         expect(torch.cuda.host_memory_stats()["allocated_bytes.current"] > 0)
-    return ours, moved, moved.to("cuda", non_blocking=True)
+    return ours, moved, there
 
 
 # --- streams, graphs ---
@@ -527,302 +473,8 @@ def graphed_callables():
     return graphed, optimizer, data, models.train(graphed, optimizer, data, moment=moment)
 
 
-# --- several devices, several processes ---
-
-@scenario(devices=2)
-def two_devices():
-    expect(torch.cuda.can_device_access_peer(0, 1))
-    there = torch.ones(5, device="cuda:1")
-    uploaded = torch.arange(5.0).to("cuda:1").to("cuda:0")
-    expect(uploaded.cpu().tolist() == [0, 1, 2, 3, 4], "peer copies are real")
-    model = nn.DataParallel(models.mlp(), [0, 1])
-    output = model(torch.randn(32, 256, device="cuda:0"))
-    output.sum().backward()
-    expect(torch.cuda.memory_allocated(1) >= 512)
-    return there, uploaded, model, output
-
-
-@scenario(devices=4)
-def four_devices():
-    """A pipeline over four devices, trained."""
-    stages = [models.mlp(f"cuda:{i}") for i in range(4)]
-    back = [nn.Linear(64, 256).to(f"cuda:{i}") for i in range(4)]
-    optimizer = torch.optim.AdamW(p for part in stages + back for p in part.parameters())
-    x = torch.randn(32, 256, device="cuda:0")
-    for _ in range(2):
-        optimizer.zero_grad()
-        y = x
-        for i, (stage, widen) in enumerate(zip(stages, back)):
-            y = widen(stage(y.to(f"cuda:{i}")))
-        y.sum().backward()
-        optimizer.step()
-    expect(len({torch.cuda.memory_allocated(i) for i in range(4)}) >= 1)
-    expect(all(torch.cuda.memory_allocated(i) > parameter_bytes(stages[i]) for i in range(4)))
-    return stages, back, optimizer, x, y
-
-
-@scenario()
-def data_loader():
-    data = torch.utils.data.TensorDataset(torch.randn(256, 256), torch.randn(256, 64))
-    model = models.mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batches = 0
-    for inputs, targets in torch.utils.data.DataLoader(data, batch_size=32, num_workers=2,
-                                                       pin_memory=True):
-        batch = inputs.to("cuda", non_blocking=True), targets.to("cuda", non_blocking=True)
-        models.train(model, optimizer, (*batch, functional.mse_loss), 1)
-        batches += 1
-    expect(batches == 8, batches)
-    return model, optimizer, batch
-
-
-def free_port():
-    import socket
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-def join_group(backend, rank=0, ranks=1, port=None):
-    import torch.distributed
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port or free_port()), RANK=str(rank),
-                      WORLD_SIZE=str(ranks))
-    torch.distributed.init_process_group(backend)
-    return torch.distributed
-
-
-@scenario(exact=False)
-def ddp_one_rank():
-    group = join_group("nccl")
-    model = nn.parallel.DistributedDataParallel(models.mlp(), device_ids=[0])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = models.regression()
-    models.train(model, optimizer, data, moment=moment)
-    group.barrier()
-    group.destroy_process_group()
-    return model, optimizer, data
-
-
-@scenario(exact=False)
-def fsdp1():
-    from torch.distributed.fsdp import FullyShardedDataParallel
-    group = join_group("nccl")
-    model = FullyShardedDataParallel(models.mlp(), device_id=0)
-    optimizer = torch.optim.AdamW(model.parameters())
-    data = models.regression()
-    models.train(model, optimizer, data)
-    group.destroy_process_group()
-    return model, optimizer, data
-
-
-@scenario(exact=False)
-def fsdp2():
-    from torch.distributed.fsdp import fully_shard
-    group = join_group("nccl")
-    model = models.mlp()
-    fully_shard(model)
-    optimizer = torch.optim.AdamW(model.parameters())
-    data = models.regression()
-    models.train(model, optimizer, data)
-    group.destroy_process_group()
-    return model, optimizer, data
-
-
-def rank_main(rank, ranks, backend, port, results):
-    """One rank of two: what NCCL moves is moved, and the model trains."""
-    load()
-    torch.cuda.set_device(rank % torch.cuda.device_count())
-    group = join_group(backend, rank, ranks, port)
-    if backend == "nccl":
-        told = torch.tensor([41 + rank], device="cuda")
-        group.broadcast(told, 1)
-        everyone = [torch.zeros(1, dtype=torch.long, device="cuda") for _ in range(ranks)]
-        group.all_gather(everyone, torch.tensor([rank + 5], device="cuda"))
-        expect(told.item() == 42 and [int(x) for x in everyone] == [5, 6], told, everyone)
-        received = torch.zeros(3, device="cuda")
-        both = [group.P2POp(group.isend, torch.tensor([1.0, 2.0, 3.0]).cuda() * 1, 1 - rank),
-                group.P2POp(group.irecv, received, 1 - rank)]
-        for work in group.batch_isend_irecv(both):
-            work.wait()
-    model = nn.parallel.DistributedDataParallel(models.mlp(), device_ids=[torch.cuda.current_device()])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    models.train(model, optimizer, models.regression())
-    group.destroy_process_group()
-    results.put(rank)
-
-
-def two_ranks(backend):
-    spawn = torch.multiprocessing.get_context("spawn")
-    results, port = spawn.Queue(), free_port()
-    ranks = [spawn.Process(target=rank_main, args=(rank, 2, backend, port, results))
-             for rank in range(2)]
-    for process in ranks:
-        process.start()
-    for process in ranks:
-        process.join(300)
-    expect([process.exitcode for process in ranks] == [0, 0], [p.exitcode for p in ranks])
-    expect(sorted(results.get() for _ in ranks) == [0, 1])
-
-
-@scenario(devices=2, exact=False)
-def ddp_gloo_two_ranks():
-    two_ranks("gloo")
-
-
-@scenario(devices=2, quick=True, exact=False)
-def ddp_nccl_two_ranks():
-    two_ranks("nccl")
-
-
-# --- compiled, profiled ---
-
-@scenario(compiled=True)
-def compiled_mlp():
-    model = models.mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return models.train(torch.compile(model), optimizer, models.regression()), model, optimizer
-
-
-@scenario(compiled=True)
-def compiled_transformer():
-    model = models.Transformer(layers=2).to("cuda")
-    optimizer = torch.optim.AdamW(model.parameters())
-    return models.train(torch.compile(model), optimizer, models.text()), model, optimizer
-
-
-@scenario(compiled=True)
-def compiled_reduce_overhead():
-    model = models.mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    compiled = torch.compile(model, mode="reduce-overhead")
-    return models.train(compiled, optimizer, models.regression(), 8), model, optimizer
-
-
-@scenario()
-def profiler():
-    from torch.profiler import ProfilerActivity, profile
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-                 profile_memory=True) as profiled:
-        model = models.mlp()
-        models.train(model, torch.optim.SGD(model.parameters(), lr=0.1), models.regression())
-    expect(len(profiled.events()) > 100)
-    return model
-
-
-@scenario()
-def jiterator():
-    function = torch.cuda.jiterator._create_jit_fn(
-        "template <typename T> T f(T x) { return x + 1; }")
-    return function(torch.ones(4, device="cuda"))
-
-
-# --- operations that size things on the device, or read results back ---
-
-def operations():
-    x = torch.arange(10, device="cuda")
-    eye = torch.eye(4, device="cuda")
-    ones = torch.ones
-    return {
-        "nonzero": lambda: torch.nonzero(x), "mask": lambda: x[x > 3],
-        "unique": lambda: torch.unique(x, return_inverse=True, return_counts=True),
-        "item": lambda: x.sum().item(), "sort": lambda: torch.sort(x),
-        "argsort": lambda: torch.argsort(torch.randn(100000, device="cuda")),
-        "topk": lambda: torch.topk(x, 3),
-        "multinomial": lambda: torch.multinomial(ones(10, device="cuda"), 3),
-        "replaced": lambda: torch.multinomial(ones(10, device="cuda"), 3, replacement=True),
-        "isnan": lambda: bool(torch.isnan(x.float()).any()), "allclose": lambda: torch.allclose(x, x),
-        "equal": lambda: torch.equal(x, x), "where": lambda: torch.where(x > 3),
-        "repeat": lambda: torch.repeat_interleave(x, torch.full((10,), 2, device="cuda")),
-        "bincount": lambda: torch.bincount(x), "select": lambda: torch.masked_select(x, x > 2),
-        "cumsum": lambda: torch.cumsum(x, 0), "histc": lambda: torch.histc(x.float()),
-        "one_hot": lambda: functional.one_hot(x),
-        "randperm": lambda: torch.randperm(100000, device="cuda"),
-        "tolist": x.tolist, "print": lambda: str(torch.randn(5, device="cuda")),
-        "clip": lambda: nn.utils.clip_grad_norm_([nn.Parameter(ones(4, device="cuda"))], 1.0),
-        "coalesce": lambda: torch.sparse_coo_tensor(
-            torch.zeros(1, 4, dtype=torch.long, device="cuda"), ones(4, device="cuda"),
-            (4,)).coalesce(),
-        "sparse_mm": lambda: torch.sparse.mm(eye.to_sparse(), eye),
-        "csr": lambda: eye.to_sparse_csr(), "cholesky": lambda: torch.linalg.cholesky(eye),
-        "svd": lambda: torch.linalg.svd(eye), "inverse": lambda: torch.linalg.inv(eye),
-        "solve": lambda: torch.linalg.solve(eye, ones(4, device="cuda")),
-        "qr": lambda: torch.linalg.qr(eye), "eigh": lambda: torch.linalg.eigh(eye),
-        "fft": lambda: torch.fft.fft(ones(16, device="cuda")),
-        "ctc": lambda: functional.ctc_loss(
-            torch.randn(10, 2, 5, device="cuda").log_softmax(2),
-            ones(2, 3, dtype=torch.long, device="cuda"), torch.tensor([10, 10]),
-            torch.tensor([3, 3])).item(),
-        "dot": lambda: torch.dot(x.float(), x.float()).item(),
-        "bmm": lambda: torch.bmm(ones(2, 3, 4, device="cuda"), ones(2, 4, 5, device="cuda")),
-        "median": lambda: x.median().item(), "max": lambda: x.max().item(),
-        "loss": lambda: functional.cross_entropy(torch.randn(4, 5, device="cuda"),
-                                                 torch.tensor([0, 1, 2, 3], device="cuda")).item(),
-        "int_mm": lambda: torch._int_mm(torch.zeros(32, 32, dtype=torch.int8, device="cuda"),
-                                        torch.zeros(32, 32, dtype=torch.int8, device="cuda")),
-        "einsum": lambda: torch.einsum("bij,bjk->bik", ones(2, 3, 4, device="cuda"),
-                                       ones(2, 4, 5, device="cuda")),
-        "packed": lambda: nn.utils.rnn.pack_padded_sequence(torch.randn(5, 3, 8, device="cuda"),
-                                                            [5, 3, 2]),
-        "encoder": lambda: nn.TransformerEncoderLayer(32, 4, batch_first=True).cuda().eval()(
-            torch.randn(2, 8, 32, device="cuda")),
-        "generator": lambda: torch.randn(4, device="cuda",
-                                         generator=torch.Generator("cuda").manual_seed(1)),
-    }
-
-
-@scenario()
-def sizes_and_results():
-    kept, failed = [], []
-    for name, operation in operations().items():
-        try:
-            kept.append(operation())
-        except Exception as error: # every one is tried
-            failed.append(f"{name}: {type(error).__name__} {str(error).splitlines()[0][:100]}")
-    expect(not failed, failed)
-    expect(kept[0].shape[0] == 0 and kept[3] == 0, "results are 0")
-    return kept
-
-
-# --- one scenario, in this process ---
-
-def foreign_files():
-    """Files in the process that look like NVIDIA's and are not the simulation's."""
-    ours = [os.path.realpath(p) + "/" for p in os.environ["LD_LIBRARY_PATH"].split(":") if p]
-    found = set()
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        for line in maps:
-            path = line.split(None, 5)[5].strip() if line.count("/") else ""
-            name = os.path.basename(path)
-            if re.match(r"lib(cu|nv|nccl)", name) and "site-packages/torch/lib" not in path and \
-                    not any(os.path.realpath(path).startswith(place) for place in ours):
-                found.add(path)
-            if "/nvidia/" in path:
-                found.add(path)
-    return sorted(found)
-
-
-def check_driver_memory():
-    """The driver gave out what PyTorch says that it reserved, and a context's overhead."""
-    for device in range(torch.cuda.device_count()):
-        unused, total = torch.cuda.mem_get_info(device)
-        reserved = torch.cuda.memory_reserved(device)
-        expect(total - unused == GIB // 2 + reserved, device, total - unused, reserved)
-
-
-def main(name):
-    load()
-    wanted = SCENARIOS[name]
-    expect(torch.cuda.device_count() >= wanted.devices, "devices")
-    kept = wanted.function()
-    moment("end")
-    if wanted.exact:
-        check_driver_memory()
-    foreign = foreign_files()
-    expect(not foreign, "NVIDIA's files in the process", foreign)
-    print(f"{name}: done", flush=True)
-    del kept
-    time.sleep(0.15) # Python's end and autograd's threads, which nothing here keeps busy
-
+import scenarios_wide # noqa: E402,F401: the other half of the list
 
 if __name__ == "__main__":
+    import scenarios # the same file by its own name, whose functions other processes can find
     main(sys.argv[1])
