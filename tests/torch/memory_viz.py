@@ -18,6 +18,12 @@ WHEEL = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-bin
          "--python-version", "311", "--disable-pip-version-check", "torch"] # the smallest of them
 
 
+# The wheel may be here already, as tests/simtorch keeps it.
+ENVIRONMENTS = os.path.join(
+    os.environ.get("SIMTORCH_CACHE", os.path.expanduser("~/.cache/vramcore")), "torch-2.15.0", "lib",
+    "python3*", "site-packages", INSIDE)
+
+
 def attempt(command, folder):
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, timeout=300).returncode == 0
@@ -37,6 +43,8 @@ def of_wheel(folder):
     path = os.environ.get("VRAMCORE_MEMORY_VIZ", os.path.join(folder, "wheel", "memory_viz.py"))
     if os.path.exists(path):
         return path
+    for installed in sorted(glob.glob(ENVIRONMENTS), reverse=True):
+        return installed
     with tempfile.TemporaryDirectory() as place:
         if attempt(WHEEL + ["-d", place], place):
             for wheel in glob.glob(os.path.join(place, "torch-*.whl")):
