@@ -15,6 +15,7 @@ struct report {
 	const struct vc_tables *tables;
 	const struct vc_account *account;
 	struct vc_info info;
+	struct vc_roles roles;
 	struct vc_map map;        /* empty where PyTorch's allocator told of nothing */
 	uint32_t device_plus_one; /* UINT32_MAX: all */
 };
@@ -194,7 +195,8 @@ static void emit_beside(struct report *report, const struct vc_account_device *d
 static int emit_device(struct report *report, uint32_t device_plus_one)
 {
 	struct vc_ledger ledger;
-	int error = vc_ledger_make(report->tables, report->account, device_plus_one, &ledger);
+	int error = vc_ledger_make(report->tables, report->account, &report->roles,
+				   device_plus_one, &ledger);
 
 	if (error)
 		return error;
@@ -351,9 +353,11 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 		vc_report_torch_settings(report->emit, report->tables);
 	if (silent)
 		vc_emit_line(report->emit, "%s", silent);
-	vc_emit_line(report->emit, "%s", not_known);
+	if (*not_known)
+		vc_emit_line(report->emit, "%s", not_known);
 	vc_emit_list(report->emit, "notes");
-	vc_emit_string(report->emit, NULL, not_known);
+	if (*not_known)
+		vc_emit_string(report->emit, NULL, not_known);
 	if (silent)
 		vc_emit_string(report->emit, NULL, silent);
 	vc_emit_list_end(report->emit);
@@ -382,6 +386,7 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 	wanted.column[VC_COL_trace_device] = true;
 	vc_session_wants_account(&wanted);
 	wanted.column[VC_COL_freed_birth] = true;
+	wanted.column[VC_COL_allocations_module] = true;
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
 	if (status)
 		return status;
@@ -399,7 +404,9 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 		report.account = &session.accounts[0];
 		if (vc_info_make(report.tables, report.account, &session.arena, &report.info) ||
 		    (report.account->has_torch &&
-		     vc_map_make(report.tables, report.account, &session.arena, &report.map)))
+		     vc_map_make(report.tables, report.account, &session.arena, &report.map)) ||
+		    vc_roles_make(report.tables, report.account, session.names, &session.arena,
+				  &report.roles))
 			status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 						vc_error_text(VC_E_NO_MEMORY));
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyze/report.h"
+#include "analyze/verb_top_tensors.h"
 #include "analyze/views/sites.h"
 #include "analyze/views/torch.h"
 
@@ -286,8 +287,11 @@ int vc_verb_top(const struct vc_command *command, struct vc_emit *emit, struct v
 	struct vc_wanted_columns wanted = {0};
 	struct vc_session session;
 	struct top top = {.command = command, .emit = emit, .session = &session};
-	int status = read_options(&top, problem);
+	int status;
 
+	if (vc_top_is_of_tensors(command))
+		return vc_verb_top_tensors(command, emit, problem);
+	status = read_options(&top, problem);
 	if (status)
 		return status;
 	vc_wanted_small(&wanted);

@@ -80,7 +80,8 @@ int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struc
 		add_note(&notes,
 			 "no block reports: if the program has an allocator of its own, the line "
 			 "that asked the driver need not be the line that leaks");
-	add_note(&notes, vc_info_not_known(last));
+	if (*vc_info_not_known(last))
+		add_note(&notes, vc_info_not_known(last));
 	*ret = notes;
 	return error;
 }

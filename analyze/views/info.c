@@ -6,6 +6,7 @@
 #include "analyze/model.h"
 #include "analyze/views/oom.h"
 #include "analyze/views/torch.h"
+#include "formats/walk_tensors.h"
 
 bool vc_info_is_beside(unsigned kind)
 {
@@ -44,10 +45,24 @@ static int list_devices(const struct vc_tables *tables, const struct vc_account 
 	return 0;
 }
 
+static const char *walk_not_known(uint64_t flags)
+{
+	if (flags & VC_WALKED_CUT)
+		return "not known: some tensors (the time for the walk over them was up)";
+	if (flags & VC_WALKED_NO_MEMORY)
+		return "not known: some tensors (the memory for the walk over them was used up)";
+	if (!(flags & VC_WALKED_FULL))
+		return "not known: gradients and saved tensors (the moment was not taken on the thread "
+		       "that trains)";
+	return "";
+}
+
 const char *vc_info_not_known(const struct vc_tables *tables)
 {
 	if (vc_is_import(tables))
 		return vc_torch_not_known;
+	if (tables->rows[VC_TABLE_walks] && !*vc_string(tables, VC_COL_walks_why, 0))
+		return walk_not_known(vc_value(tables, VC_COL_walks_flags, 0));
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_modules]; i++) {
 		const char *path = vc_string(tables, VC_COL_modules_path, i);
 

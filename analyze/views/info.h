@@ -24,7 +24,7 @@ struct vc_info {
 /** 0, VC_E_NO_MEMORY. */
 int vc_info_make(const struct vc_tables *tables, const struct vc_account *account,
 		 struct vc_arena *arena, struct vc_info *ret);
-/** "not known: tensors, roles (no PyTorch in this process)" */
+/** "not known: tensors, roles (no PyTorch in this process)"; "" nothing is missing. */
 const char *vc_info_not_known(const struct vc_tables *tables);
 /**
  * "PyTorch's allocator reported no blocks (...)": it allocates here, but not by way of the allocator

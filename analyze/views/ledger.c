@@ -35,11 +35,40 @@ static void add_blocks(struct vc_ledger *ledger, const struct vc_account_device 
 			device->block_count - device->torch_blocks, "exact");
 }
 
+/** Blocks by role, in the order of roles.def. */
+static void add_roles(struct vc_ledger *ledger, const struct vc_tables *tables,
+		      const struct vc_account *account, const struct vc_roles *roles,
+		      uint32_t device_plus_one)
+{
+	struct vc_role_sum sums[VC_ROLES];
+
+	vc_roles_sum(tables, account, roles, device_plus_one, sums);
+	for (unsigned role = 0; role < VC_ROLES; role++) {
+		const struct vc_role_sum *sum = &sums[role];
+		const char *how = "exact, in part inferred";
+
+		if (!sum->count)
+			continue;
+		if (role == VC_ROLE_UNKNOWN)
+			how = "unknown";
+		else if (!sum->inferred_bytes)
+			how = "exact";
+		else if (sum->inferred_bytes == sum->bytes)
+			how = "inferred";
+		add_row(ledger, vc_role_text[role], vc_role_key[role], (int64_t)sum->bytes,
+			sum->count, how);
+	}
+}
+
 /** Live memory by kind, largest first: blocks, and allocations that hold none. */
 static void add_kinds(struct vc_ledger *ledger, const struct vc_account_device *device)
 {
+	unsigned by_role = ledger->count;
+
 	for (unsigned kind = 0; kind < VC_KINDS; kind++) {
 		if (!device->kind_count[kind])
+			continue;
+		if (kind == VC_KIND_BLOCK && by_role)
 			continue;
 		if (kind == VC_KIND_BLOCK)
 			add_blocks(ledger, device);
@@ -48,7 +77,7 @@ static void add_kinds(struct vc_ledger *ledger, const struct vc_account_device *
 				(int64_t)device->kind_bytes[kind], device->kind_count[kind],
 				"exact");
 	}
-	qsort(ledger->rows, ledger->count, sizeof(*ledger->rows), by_bytes);
+	qsort(ledger->rows + by_role, ledger->count - by_role, sizeof(*ledger->rows), by_bytes);
 }
 
 static void add_rest(struct vc_ledger *ledger, const struct vc_tables *tables, uint64_t row,
@@ -77,7 +106,8 @@ static void add_rest(struct vc_ledger *ledger, const struct vc_tables *tables, u
 }
 
 int vc_ledger_make(const struct vc_tables *tables, const struct vc_account *account,
-		   uint32_t device_plus_one, struct vc_ledger *ret)
+		   const struct vc_roles *roles, uint32_t device_plus_one,
+		   struct vc_ledger *ret)
 {
 	static const struct vc_account_device nothing;
 	const struct vc_account_device *device = vc_account_find_device(account, device_plus_one);
@@ -88,6 +118,8 @@ int vc_ledger_make(const struct vc_tables *tables, const struct vc_account *acco
 
 	if (!device)
 		device = &nothing;
+	if (roles && roles->walked)
+		add_roles(&ledger, tables, account, roles, device_plus_one);
 	add_kinds(&ledger, device);
 	if (device->torch_segments)
 		add_row(&ledger, "cached by PyTorch, free", "torch_cached",

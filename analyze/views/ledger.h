@@ -2,7 +2,7 @@
 /*
  * Where a device's memory is: rows that add up to its total exactly.
  *
- * Pure. Live memory by kind, what the program's allocator keeps, calls in doubt, what the driver
+ * Pure. Live memory by role and kind, what the program's allocator keeps, calls in doubt, what the driver
  * and others use (only where the device was asked), free. A row may be negative only when the
  * device says less is used than was recorded; it is then called what it is.
  */
@@ -11,6 +11,7 @@
 
 #include "analyze/arena.h"
 #include "analyze/views/account.h"
+#include "analyze/views/roles.h"
 
 struct vc_ledger_row {
 	const char *what;     /* "linear", "cached by the program's allocator, free" */
@@ -21,7 +22,7 @@ struct vc_ledger_row {
 	const char *how;      /* exact, bracketed, residual, cuMemGetInfo */
 };
 
-enum { VC_LEDGER_ROWS = VC_KINDS + 8 };
+enum { VC_LEDGER_ROWS = VC_KINDS + VC_ROLES + 8 };
 struct vc_ledger {
 	struct vc_ledger_row rows[VC_LEDGER_ROWS];
 	unsigned count;
@@ -29,8 +30,12 @@ struct vc_ledger {
 	bool total_known, used_known;
 };
 
-/** Makes the ledger of a device. 0, VC_E_NO_MEMORY. */
+/**
+ * Makes the ledger of a device; blocks by role where those are given and known, else NULL. 0,
+ * VC_E_NO_MEMORY.
+ */
 int vc_ledger_make(const struct vc_tables *tables, const struct vc_account *account,
-		   uint32_t device_plus_one, struct vc_ledger *ret);
+		   const struct vc_roles *roles, uint32_t device_plus_one,
+		   struct vc_ledger *ret);
 
 #endif

@@ -102,7 +102,7 @@ static void test_ledger(void **state)
 		.kind = VC_KIND_LINEAR, .size = 5, .device_plus_one = 1,
 		.state = VC_STATE_IN_DOUBT});
 	count(VC_COLUMNS);
-	assert_int_equal(vc_ledger_make(tables, &account, 1, &ledger), 0);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
 	assert_int_equal(ledger_row(&ledger, "block")->bytes, 1200);
 	assert_int_equal(ledger_row(&ledger, "linear")->bytes, 700);
 	assert_int_equal(ledger_row(&ledger, "cached")->bytes, 1800);
@@ -121,10 +121,10 @@ static void test_ledger_not_asked(void **state)
 	build_device(tables, 0, "A", "GPU-a", 10000, UINT64_MAX);
 	add(VC_KIND_LINEAR, 0x10000, 3000, stack_a);
 	count(VC_COLUMNS);
-	assert_int_equal(vc_ledger_make(tables, &account, 1, &ledger), 0);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
 	assert_int_equal(ledger_row(&ledger, "free_or_not_seen")->bytes, 7000);
 	adds_up(&ledger);
-	assert_int_equal(vc_ledger_make(tables, &account, 7, &ledger), 0); /* a device not known */
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 7, &ledger), 0); /* a device not known */
 	assert_int_equal(ledger.count, 0);
 	assert_false(ledger.total_known);
 }
@@ -138,7 +138,7 @@ static void test_ledger_negative(void **state)
 	build_device(tables, 0, "A", "GPU-a", 10000, 9000);
 	add(VC_KIND_LINEAR, 0x10000, 3000, stack_a);
 	count(VC_COLUMNS);
-	assert_int_equal(vc_ledger_make(tables, &account, 1, &ledger), 0);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
 	assert_int_equal(ledger_row(&ledger, "other")->bytes, -2000);
 	adds_up(&ledger);
 }

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/views/roles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "formats/walk_tensors.h"
+
+const char *const vc_role_key[VC_ROLES] = {
+#define VC_ROLE(name, key, text) key,
+#include "analyze/views/roles.def"
+#undef VC_ROLE
+};
+const char *const vc_role_text[VC_ROLES] = {
+#define VC_ROLE(name, key, text) text,
+#include "analyze/views/roles.def"
+#undef VC_ROLE
+};
+const char *const vc_role_how_text[3] = {"unknown", "exact", "inferred"};
+
+#define STEPS_MOST 4096u /* of one way: a damaged file cannot make it longer */
+
+/* Storages of a device by address. */
+struct place {
+	uint64_t address;
+	uint32_t row;
+};
+
+struct making {
+	const struct vc_tables *tables;
+	const struct vc_account *account;
+	const struct vc_names *names;
+	struct vc_roles *roles;
+	struct place *places;
+	uint64_t count;
+	uint32_t *steps;      /* vc_holder_steps */
+	bool modules_known;
+};
+
+static int by_address(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static void sort_places(struct making *making)
+{
+	const struct vc_tables *tables = making->tables;
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_storages]; row++) {
+		uint64_t address = vc_value(tables, VC_COL_storages_address, row);
+
+		if (address && vc_value(tables, VC_COL_storages_found, row))
+			making->places[making->count++] = (struct place){address, (uint32_t)row};
+	}
+	qsort(making->places, making->count, sizeof(*making->places), by_address);
+}
+
+/* The strongest storage that begins in a range; row plus 1, 0: none. */
+static uint32_t storage_in(const struct making *making, uint64_t address, uint64_t size,
+			   uint64_t device_plus_one)
+{
+	uint64_t low = 0, high = making->count, strongest = UINT64_MAX;
+	uint32_t found = 0;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (making->places[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; low < making->count && making->places[low].address - address < size; low++) {
+		uint64_t row = making->places[low].row;
+		uint64_t way = vc_value(making->tables, VC_COL_storages_found, row);
+		uint64_t device = vc_value(making->tables, VC_COL_storages_device_plus_one, row);
+
+		if (way < strongest && (!device || device == device_plus_one)) {
+			strongest = way;
+			found = (uint32_t)row + 1;
+		}
+	}
+	return found;
+}
+
+static bool names_say(const struct making *making, uint32_t storage, enum vc_role *ret)
+{
+	static const struct {
+		enum vc_role role;
+		const char *text;
+	} rules[] = {
+#define VC_ROLE_FUNCTION(name, text)
+#define VC_ROLE_HOLDER(name, text) {VC_ROLE_##name, text},
+#include "analyze/views/role_rules.def"
+#undef VC_ROLE_FUNCTION
+#undef VC_ROLE_HOLDER
+	};
+	const struct vc_tables *tables = making->tables;
+	uint64_t step = making->steps[storage - 1];
+
+	for (unsigned passed = 0; step && passed < STEPS_MOST; passed++) {
+		const char *text = vc_string(tables, VC_COL_holder_steps_text, step - 1);
+
+		for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+			if (strstr(text, rules[i].text)) {
+				*ret = rules[i].role;
+				return true;
+			}
+		step = vc_value(tables, VC_COL_holder_steps_parent, step - 1);
+	}
+	return false;
+}
+
+static bool stack_says(const struct making *making, uint64_t row, enum vc_role *ret)
+{
+	static const struct {
+		enum vc_role role;
+		const char *text;
+	} rules[] = {
+#define VC_ROLE_FUNCTION(name, text) {VC_ROLE_##name, text},
+#define VC_ROLE_HOLDER(name, text)
+#include "analyze/views/role_rules.def"
+#undef VC_ROLE_FUNCTION
+#undef VC_ROLE_HOLDER
+	};
+	const struct vc_chain *chain;
+
+	if (!making->names)
+		return false;
+	chain = vc_names_chain(making->names, 0,
+			       vc_value(making->tables, VC_COL_allocations_stack, row));
+	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
+		for (uint32_t i = 0; i < chain->count; i++) {
+			const char *function = chain->frames[i]->function;
+
+			if (function && strstr(function, rules[rule].text)) {
+				*ret = rules[rule].role;
+				return true;
+			}
+		}
+	return false;
+}
+
+/*
+ * A tensor that the graph saved or that is only an object. One that needs no gradient and was
+ * allocated below no module is what the model was given.
+ */
+static void weaker(const struct making *making, uint64_t row, uint32_t storage, uint64_t found,
+		   enum vc_role *role, enum vc_role_how *how)
+{
+	const struct vc_tables *tables = making->tables;
+	uint64_t tensor = vc_value(tables, VC_COL_storages_tensor, storage - 1);
+	uint64_t flags = tensor ? vc_value(tables, VC_COL_tensors_flags, tensor - 1) : 0;
+
+	*how = VC_ROLE_HOW_EXACT;
+	if (found == VC_FOUND_OBJECT) {
+		*role = VC_ROLE_OTHER;
+		if (names_say(making, storage, role))
+			*how = VC_ROLE_HOW_INFERRED;
+		return;
+	}
+	*role = VC_ROLE_ACTIVATION;
+	if (making->modules_known && found == VC_FOUND_SAVED &&
+	    !vc_value(tables, VC_COL_allocations_module, row) && flags & VC_TENSOR_LEAF &&
+	    !(flags & (VC_TENSOR_REQUIRES_GRAD | VC_TENSOR_HAS_GRAD_FN))) {
+		*role = VC_ROLE_INPUT;
+		*how = VC_ROLE_HOW_INFERRED;
+	}
+}
+
+static void role_of(const struct making *making, uint64_t row, uint32_t storage,
+		    enum vc_role *role, enum vc_role_how *how)
+{
+	uint64_t found = storage ?
+		vc_value(making->tables, VC_COL_storages_found, storage - 1) : 0;
+
+	*how = VC_ROLE_HOW_EXACT;
+	switch (found) {
+	case VC_FOUND_PARAMETER:
+		*role = VC_ROLE_PARAMETER;
+		return;
+	case VC_FOUND_BUFFER:
+		*role = VC_ROLE_BUFFER;
+		return;
+	case VC_FOUND_GRADIENT:
+		*role = VC_ROLE_GRADIENT;
+		return;
+	case VC_FOUND_OPTIMIZER:
+		*role = VC_ROLE_OPTIMIZER;
+		return;
+	case VC_FOUND_SAVED:
+	case VC_FOUND_CONTEXT:
+	case VC_FOUND_OBJECT:
+		weaker(making, row, storage, found, role, how);
+		return;
+	default:
+		*how = stack_says(making, row, role) ? VC_ROLE_HOW_INFERRED : VC_ROLE_HOW_UNKNOWN;
+	}
+}
+
+/* "Transformer." where every parameter's name begins so. */
+static uint64_t root_length(const struct vc_tables *tables)
+{
+	const char *first = NULL;
+	uint64_t length = 0;
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_tensors]; row++) {
+		const char *name = vc_string(tables, VC_COL_tensors_name, row);
+		const char *dot = strchr(name, '.');
+
+		if (!*name || vc_value(tables, VC_COL_tensors_found, row) > VC_FOUND_BUFFER)
+			continue;
+		if (!dot)
+			return 0;
+		if (!first) {
+			first = name;
+			length = (uint64_t)(dot - name) + 1;
+		} else if (strncmp(first, name, length)) {
+			return 0;
+		}
+	}
+	return length;
+}
+
+/* Why not everything can be known; "" it can. */
+static const char *why_not(const struct vc_tables *tables, struct vc_roles *roles)
+{
+	uint64_t flags = vc_value(tables, VC_COL_walks_flags, 0);
+	const char *why = vc_string(tables, VC_COL_walks_why, 0);
+
+	roles->walked = tables->rows[VC_TABLE_walks] && !*why;
+	if (!tables->rows[VC_TABLE_walks])
+		return "the interpreter was not asked";
+	if (*why)
+		return why;
+	if (flags & VC_WALKED_CUT)
+		return "the time for the walk over tensors was up";
+	if (flags & VC_WALKED_NO_MEMORY)
+		return "the memory for the walk over tensors was used up";
+	if (!(flags & VC_WALKED_FULL))
+		return "gradients and saved tensors can be read on the thread that trains only";
+	roles->complete = true;
+	return "";
+}
+
+static int prepare(struct making *making, struct vc_arena *arena)
+{
+	const struct vc_tables *tables = making->tables;
+	struct vc_roles *roles = making->roles;
+
+	roles->rows = making->account->rows;
+	roles->why = why_not(tables, roles);
+	roles->root_length = root_length(tables);
+	roles->role = vc_arena_allocate(arena, roles->rows + 1, sizeof(*roles->role));
+	roles->how = vc_arena_allocate(arena, roles->rows + 1, sizeof(*roles->how));
+	roles->storage = vc_arena_allocate(arena, roles->rows + 1, sizeof(*roles->storage));
+	making->places = vc_arena_allocate(arena, tables->rows[VC_TABLE_storages] + 1,
+					   sizeof(*making->places));
+	making->steps = vc_holder_steps(tables, arena);
+	if (!roles->role || !roles->how || !roles->storage || !making->places || !making->steps)
+		return VC_E_NO_MEMORY;
+	sort_places(making);
+	for (uint64_t row = 0; row < roles->rows && !making->modules_known; row++)
+		making->modules_known = vc_value(tables, VC_COL_allocations_module, row) != 0;
+	return 0;
+}
+
+int vc_roles_make(const struct vc_tables *tables, const struct vc_account *account,
+		  const struct vc_names *names, struct vc_arena *arena, struct vc_roles *ret)
+{
+	struct vc_roles roles = {0};
+	struct making making = {.tables = tables, .account = account, .names = names,
+				.roles = &roles};
+	int error = prepare(&making, arena);
+
+	for (uint64_t row = 0; !error && row < roles.rows; row++) {
+		enum vc_role role = VC_ROLE_UNKNOWN;
+		enum vc_role_how how = VC_ROLE_HOW_UNKNOWN;
+
+		if (roles.walked && vc_account_row_bytes(account, tables, row)) {
+			roles.storage[row] = storage_in(
+				&making, vc_value(tables, VC_COL_allocations_address, row),
+				vc_value(tables, VC_COL_allocations_size, row),
+				vc_value(tables, VC_COL_allocations_device_plus_one, row));
+			role_of(&making, row, roles.storage[row], &role, &how);
+		}
+		roles.role[row] = (uint8_t)role;
+		roles.how[row] = (uint8_t)how;
+	}
+	if (!error)
+		*ret = roles;
+	return error;
+}
+
+void vc_roles_sum(const struct vc_tables *tables, const struct vc_account *account,
+		  const struct vc_roles *roles, uint32_t device_plus_one,
+		  struct vc_role_sum ret[VC_ROLES])
+{
+	memset(ret, 0, VC_ROLES * sizeof(*ret));
+	for (uint64_t row = 0; row < roles->rows; row++) {
+		uint64_t bytes = vc_account_row_bytes(account, tables, row);
+		struct vc_role_sum *sum = &ret[roles->role[row]];
+
+		if (!bytes || vc_value(tables, VC_COL_allocations_kind, row) != VC_KIND_BLOCK ||
+		    vc_value(tables, VC_COL_allocations_device_plus_one, row) != device_plus_one)
+			continue;
+		sum->bytes += bytes;
+		sum->count++;
+		if (roles->how[row] == VC_ROLE_HOW_INFERRED)
+			sum->inferred_bytes += bytes;
+	}
+}
