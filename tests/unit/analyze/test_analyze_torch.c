@@ -119,7 +119,7 @@ static void test_account(void **state)
 	assert_int_equal(device->torch_allocated, 4 * MIB);
 	assert_int_equal(device->reserved_bytes, 54 * MIB);
 	assert_int_equal(device->kind_bytes[VC_KIND_LINEAR], 32 * MIB);
-	assert_int_equal(vc_ledger_make(tables, &account, 1, &ledger), 0);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
 	assert_int_equal(row_of(&ledger, "torch_block")->bytes, 4 * MIB);
 	assert_int_equal(row_of(&ledger, "torch_block")->count, 2);
 	assert_int_equal(row_of(&ledger, "torch_cached")->bytes, 18 * MIB);
@@ -162,7 +162,7 @@ static void test_beside_another(void **state)
 	row = add(VC_KIND_BLOCK, 128 * MIB, 5 * MIB, block_b, 0);
 	build_set(tables, VC_COL_allocations_flags, row, VC_FLAG_REPORTED);
 	make();
-	assert_int_equal(vc_ledger_make(tables, &account, 1, &ledger), 0);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
 	assert_int_equal(row_of(&ledger, "torch_block")->bytes, 3 * MIB);
 	assert_int_equal(row_of(&ledger, "block")->bytes, 5 * MIB);
 	assert_int_equal(row_of(&ledger, "torch_cached")->bytes, 17 * MIB);
