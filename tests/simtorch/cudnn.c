@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "stub.h"
+#include "cudnn_rnn.h"
 
 enum {
 	SUCCESS = 0,
@@ -82,14 +82,6 @@ int stub_cudnnDropoutGetStatesSize(void *handle, size_t *ret)
 /* --- descriptors of tensors and filters --- */
 
 #define MOST_DIMENSIONS 8
-
-struct shape {
-	int type;
-	int format;
-	int count;
-	int size[MOST_DIMENSIONS];
-	int step[MOST_DIMENSIONS];
-};
 
 static int set_shape(struct shape *shape, int type, int format, int count, const int *size,
 		     const int *step)

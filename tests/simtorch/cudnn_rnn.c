@@ -5,22 +5,11 @@
  * other); in each the matrices of the input, then the recurrent ones, then the projection,
  * then the biases in the same order.
  */
-#include <string.h>
-
-#include "stub.h"
+#include "cudnn_rnn.h"
 
 enum { SUCCESS = 0, BAD_PARAMETER = STUB_REFUSAL > 1000 ? 2000 : 3 };
 enum { TYPE_FLOAT = 0, TYPE_DOUBLE = 1, TYPE_HALF = 2, TYPE_BFLOAT16 = 9 };
 enum { MODE_LSTM = 2, MODE_GRU = 3, NO_BIAS = 0, BIDIRECTIONAL = 1, TRAINING = 1 };
-
-struct network {
-	int mode;
-	bool biased;
-	int directions;
-	int layers;
-	int type;
-	size_t input, hidden, projected; /* projected equals hidden without a projection */
-};
 
 int stub_cudnnSetRNNDescriptor_v8(struct network *network, int algorithm, int mode, int bias,
 				  int direction, int input_mode, int type, int precision,
@@ -106,14 +95,6 @@ int stub_cudnnGetRNNTempSpaceSizes(void *handle, const struct network *network, 
 		*reserve = mode == TRAINING ? 65536 : 0;
 	return SUCCESS;
 }
-
-struct shape { /* as in cudnn.c */
-	int type;
-	int format;
-	int count;
-	int size[8];
-	int step[8];
-};
 
 /* A matrix is one of one, rows, columns; nothing there has no dimensions. */
 static void describe(struct shape *shape, int type, size_t rows, size_t columns)
