@@ -27,6 +27,8 @@ void vc_event_request(void);
 void vc_event_failure(uint32_t row, bool final);
 /** A call gave an error of earlier work on the device (`result`); `row` of failures, as above. */
 void vc_event_error(uint32_t row, uint32_t result, uint16_t device_plus_one);
+/** What had been told as final turned out to be a retry. */
+void vc_event_failure_retried(uint32_t row);
 /** PyTorch told its observer about the failure: called with the GIL held, before anything unwinds. */
 void vc_event_failure_observed(void);
 /** The process ends: exit handlers run. CTX: destructor. */

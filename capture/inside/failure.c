@@ -7,10 +7,12 @@
 
 /*
  * vc_thread_local.failure_plus_one: the first failure of a row of them without a success between,
- * plus 1, or this where its details found no room; the top bit once there was a second.
+ * plus 1, or this where its details found no room; the top bit once there was a second. With the next
+ * bit it is the last that a framework reported, at failure_python.
  */
-#define ROW_LOST_PLUS_ONE 0x7fffffffu
+#define ROW_LOST_PLUS_ONE 0x3fffffffu
 #define FAILED_AGAIN 0x80000000u
+#define GAVE_UP 0x40000000u
 
 static void outcome(uint32_t row_plus_one, enum vc_failure_outcome what)
 {
@@ -114,6 +116,8 @@ static void mark(struct vc_call *call, vc_cu_result result, uint64_t requested, 
 	vc_call_stack(call);
 	if (vc_thread_local.failure_plus_one && reports_itself(device) && by_torch(call->stack))
 		return;
+	if (vc_thread_local.failure_plus_one & GAVE_UP)
+		vc_thread_local.failure_plus_one = 0;
 	failure = describe(call, result);
 	failure.requested = requested;
 	tell(keep_mark(&failure, device));
@@ -133,8 +137,14 @@ void vc_failure_reported(const struct vc_reported *reported)
 		.python = reported->python,
 	};
 
+	/* The same place once more: a library that tries other ways, or a program that goes on. */
+	if (before & GAVE_UP && reported->python == vc_thread_local.failure_python)
+		return;
+	if (before & GAVE_UP)
+		before = 0;
 	row_plus_one = keep_mark(&failure, reported->device);
-	vc_thread_local.failure_plus_one = 0;
+	vc_thread_local.failure_plus_one = reported->python ? row_plus_one | GAVE_UP : 0;
+	vc_thread_local.failure_python = reported->python;
 	if (before & FAILED_AGAIN) { /* shown already */
 		outcome(row_plus_one, VC_FAILURE_OUT_OF_MEMORY);
 		return;
@@ -144,6 +154,20 @@ void vc_failure_reported(const struct vc_reported *reported)
 	else if (before)
 		outcome(before, VC_FAILURE_REPORTED);
 	vc_event_failure(event_row(row_plus_one), true);
+}
+
+void vc_failure_block(uint32_t python)
+{
+	uint32_t row_plus_one = vc_thread_local.failure_plus_one;
+
+	if (__builtin_expect(!(row_plus_one & GAVE_UP), 1))
+		return;
+	vc_thread_local.failure_plus_one = 0;
+	if (python != vc_thread_local.failure_python)
+		return;
+	vc_store_count(VC_COUNTER_RETRIES);
+	outcome(row_plus_one & ~GAVE_UP, VC_FAILURE_RETRIED);
+	vc_event_failure_retried(event_row(row_plus_one & ~GAVE_UP));
 }
 
 /* ---- errors of earlier work ---- */
@@ -217,7 +241,7 @@ void vc_failure_over(void)
 {
 	uint32_t row_plus_one = vc_thread_local.failure_plus_one;
 
-	if (__builtin_expect(!row_plus_one, 1))
+	if (__builtin_expect(!row_plus_one, 1) || row_plus_one & GAVE_UP)
 		return;
 	vc_thread_local.failure_plus_one = 0;
 	if (row_plus_one & FAILED_AGAIN)

@@ -35,6 +35,12 @@ struct vc_reported {
 	int device;               /* -1: not known */
 };
 void vc_failure_reported(const struct vc_reported *reported);
+/**
+ * The framework gave this thread a block: the failure that it reported before was a retry if Python
+ * still stands where it stood then. A library caught it (cuDNN, which tries several ways), or the
+ * program did and asked for less.
+ */
+void vc_failure_block(uint32_t python);
 /** A new recording begins. */
 void vc_failure_forget(void);
 /** An allocation of this thread succeeded. */

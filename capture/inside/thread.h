@@ -35,6 +35,7 @@ struct vc_thread_local {
 	uint32_t id;              /* kernel thread id, 0 until known */
 	uint32_t phase;           /* string id of the running phase */
 	uint32_t failure_plus_one;/* failed allocation without a success since; see failure.c */
+	uint32_t failure_python;  /* stack of Python at it */
 	int16_t device;           /* of that context, -1 unknown */
 	uint8_t depth;            /* > 0: inside the recorder */
 	bool context_known;

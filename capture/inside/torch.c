@@ -112,6 +112,7 @@ static uint64_t block_born(void *pointer, uint64_t size, struct vc_torch_device 
 	number = vc_block_born(&birth, VC_OWN_torch_usage, &replaced);
 	if (replaced)
 		vc_store_count(VC_COUNTER_BLOCKS_REPLACED);
+	vc_failure_block(stacks.python);
 	return number;
 }
 

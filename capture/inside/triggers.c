@@ -30,6 +30,7 @@ static struct {
 	bool at_exit;
 	int signal;
 	uint32_t failures_taken;
+	uint32_t failures_retried;           /* of these, how many did not count in the end */
 	uint64_t error_taken[ERROR_SNAPSHOTS_MAX]; /* which error of which device, plus 1; 0: none */
 	uint32_t failure_plus_one;           /* row of a failure that waits for its observer */
 	uint64_t failure_time;
@@ -284,6 +285,22 @@ void vc_event_error(uint32_t row, uint32_t result, uint16_t device_plus_one)
 		if (none == error)
 			return;
 	}
+}
+
+/*
+ * The snapshot, if there is one already, takes none of the places of failures that are none, but for
+ * a few times.
+ */
+void vc_event_failure_retried(uint32_t row)
+{
+	uint32_t waiting = row + 1;
+
+	__atomic_compare_exchange_n(&triggers.failure_plus_one, &waiting, 0, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_RELAXED);
+	if (__atomic_load_n(&triggers.failures_retried, __ATOMIC_RELAXED) < FAILURE_SNAPSHOTS_MAX &&
+	    __atomic_fetch_add(&triggers.failures_retried, 1, __ATOMIC_RELAXED) <
+		    FAILURE_SNAPSHOTS_MAX)
+		__atomic_fetch_sub(&triggers.failures_taken, 1, __ATOMIC_RELAXED);
 }
 
 static void on_signal(int number)
