@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #endif
 #include "formats/recording.h"
 #include "formats/snapshot_read.h"
+#include "formats/walk_read.h"
 
 enum { PROBE_BYTES = 64 };
 
@@ -53,15 +55,27 @@ static int load_snapshot(int descriptor, const struct vc_wanted_columns *wanted,
 	return vc_snapshot_read_descriptor(descriptor, &options, &model->tables, &model->faults);
 }
 
-static int load_recording(int descriptor, struct vc_model *model)
+static int load_recording(int descriptor, const char *path, struct vc_model *model)
 {
 #ifdef VC_HAVE_CONVERT
-	struct vc_recording_source source;
-	int error = vc_recording_source_descriptor(descriptor, &source);
+	struct vc_convert_options options = {0};
+	struct vc_recording_source source, walk;
+	int error = vc_recording_source_descriptor(descriptor, &source), walk_descriptor;
+	char walk_path[PATH_MAX];
 
 	model->from_recording = true;
-	return error ? error : vc_convert(&source, NULL, &model->tables, &model->faults);
+	if (error)
+		return error;
+	walk_descriptor = vc_walk_find(path, vc_recording_walk(&source, 0), walk_path,
+				       sizeof(walk_path));
+	if (walk_descriptor >= 0 && vc_recording_source_descriptor(walk_descriptor, &walk) == 0)
+		options.walk = &walk;
+	error = vc_convert(&source, &options, &model->tables, &model->faults);
+	if (walk_descriptor >= 0)
+		close(walk_descriptor);
+	return error;
 #else
+	(void)path;
 	(void)descriptor;
 	(void)model;
 	return VC_E_NOT_OURS;
@@ -90,7 +104,7 @@ int vc_model_open(const char *path, const struct vc_wanted_columns *wanted,
 		return error;
 	}
 	if (length >= 16 && !memcmp(start, VC_RECORDING_MAGIC, 16))
-		error = load_recording(descriptor, &model);
+		error = load_recording(descriptor, path, &model);
 	else
 		error = load_snapshot(descriptor, wanted, &model);
 	close(descriptor);

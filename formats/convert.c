@@ -352,6 +352,8 @@ static int convert(struct vc_conversion *conversion)
 	if (!error)
 		error = choose_moment(conversion);
 	if (!error)
+		error = vc_convert_walk_open(conversion);
+	if (!error)
 		error = vc_convert_records(conversion);
 	if (!error)
 		error = vc_recording_refresh(&conversion->recording);
@@ -366,6 +368,8 @@ static int convert(struct vc_conversion *conversion)
 	if (!error)
 		error = vc_convert_finish_records(conversion);
 	if (!error)
+		error = vc_convert_walk(conversion);
+	if (!error)
 		error = convert_process(conversion);
 	if (!error)
 		error = convert_evidence(conversion);
@@ -378,7 +382,9 @@ static void conversion_deinit(struct vc_conversion *conversion)
 {
 	vc_recording_close(&conversion->recording);
 	vc_tables_deinit(&conversion->tables);
+	vc_walk_close(&conversion->walk);
 	free(conversion->freeing.number);
+	free(conversion->missed.number);
 	free(conversion->gone.number);
 	free(conversion->entry.number);
 	free(conversion->detail_key.number);

@@ -26,6 +26,7 @@ enum vc_convert_at {
 struct vc_convert_options {
 	enum vc_convert_at at;
 	uint64_t number;
+	const struct vc_recording_source *walk; /* the walk file of the moment; NULL: none */
 	const char *state;   /* of the process: running, stopped, dead (default unknown) */
 	const char *trigger; /* where no row of moments says it (default request) */
 	const char *moment;  /* the same (default now) */

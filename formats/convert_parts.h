@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "formats/convert.h"
+#include "formats/walk_read.h"
 
 /** Raw ids of one table to what they became, each asked for once. */
 struct vc_id_map {
@@ -58,12 +59,18 @@ struct vc_conversion {
 	uint64_t *module_row, *site_row; /* by raw row: row plus 1, 0 none */
 	uint64_t modules, sites;
 
+	struct vc_walk walk;
+	bool has_walk;
+	struct vc_numbers missed;  /* births of what died after S and before the walk, sorted */
+
 	struct vc_numbers detail_key, detail; /* rows of `strings`: "(key)" of a counter, and words */
 };
 
 #define VC_CELL(conversion, name, at) ((conversion)->tables.column[VC_COL_##name][at])
 
 int vc_numbers_add(struct vc_numbers *numbers, uint64_t number);
+void vc_numbers_sort(struct vc_numbers *numbers);
+bool vc_numbers_have(const struct vc_numbers *numbers, uint64_t number);
 
 /** CLOCK_REALTIME of a time since the start. */
 static inline uint64_t vc_convert_time(const struct vc_conversion *conversion, uint64_t since_start)
@@ -93,5 +100,13 @@ int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *r
 /** Row of `stacks` plus 1 for a raw id; 0 and a fault where it is not there. */
 int vc_convert_stack(struct vc_conversion *conversion, uint64_t id, uint64_t *ret);
 int vc_convert_tables(struct vc_conversion *conversion);
+
+/* convert_walk.c */
+/** Opens the walk file, once S is known; one that is not good is a fault. */
+int vc_convert_walk_open(struct vc_conversion *conversion);
+/** Whether what died with this number lived at S, but not any more when the walk began. */
+bool vc_convert_walk_missed(const struct vc_conversion *conversion, uint64_t death);
+/** Takes the walk over, once `allocations` is as it stays. */
+int vc_convert_walk(struct vc_conversion *conversion);
 
 #endif

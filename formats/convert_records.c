@@ -33,13 +33,13 @@ static int by_number(const void *left, const void *right)
 	return a < b ? -1 : a > b;
 }
 
-static void numbers_sort(struct vc_numbers *numbers)
+void vc_numbers_sort(struct vc_numbers *numbers)
 {
 	if (numbers->count)
 		qsort(numbers->number, numbers->count, sizeof(uint64_t), by_number);
 }
 
-static bool numbers_have(const struct vc_numbers *numbers, uint64_t number)
+bool vc_numbers_have(const struct vc_numbers *numbers, uint64_t number)
 {
 	return numbers->count && bsearch(&number, numbers->number, numbers->count,
 					 sizeof(uint64_t), by_number);
@@ -116,6 +116,9 @@ static int take_record(void *self, enum vc_item state, uint64_t slot, const void
 		if (death && death <= conversion->number)
 			row_state = VC_STATE_BEING_FREED;
 		row_state |= FROM_FREEING;
+		if (vc_convert_walk_missed(conversion, death) &&
+		    vc_numbers_add(&conversion->missed, number))
+			return VC_E_NO_MEMORY;
 	}
 	return add_allocation(conversion, record, number, vc_word_value(record->references),
 			      row_state);
@@ -132,7 +135,7 @@ int vc_convert_records(struct vc_conversion *conversion)
 	if (!error)
 		error = vc_recording_scan(&conversion->recording, VC_REC_RECORDS, take_record,
 					  conversion);
-	numbers_sort(&conversion->freeing);
+	vc_numbers_sort(&conversion->freeing);
 	return error;
 }
 
@@ -197,13 +200,16 @@ static int take_freed(void *self, enum vc_item state, uint64_t slot, const void 
 	if (freed->birth > conversion->number)
 		return 0;
 	if (freed->death > conversion->number) {
+		if (vc_convert_walk_missed(conversion, freed->death) &&
+		    vc_numbers_add(&conversion->missed, freed->birth))
+			return VC_E_NO_MEMORY;
 		references = vc_word_good(freed->record.references) ?
 				     vc_word_value(freed->record.references) :
 				     0;
 		return add_allocation(conversion, &freed->record, freed->birth, references,
 				      VC_STATE_LIVE | FROM_RING);
 	}
-	if (numbers_have(&conversion->freeing, freed->birth) &&
+	if (vc_numbers_have(&conversion->freeing, freed->birth) &&
 	    vc_numbers_add(&conversion->gone, freed->birth))
 		return VC_E_NO_MEMORY;
 	return add_freed(conversion, freed, entry);
@@ -278,7 +284,8 @@ int vc_convert_freed(struct vc_conversion *conversion)
 		error = find_missing(conversion, end);
 	free(conversion->sequence);
 	conversion->sequence = NULL;
-	numbers_sort(&conversion->gone);
+	vc_numbers_sort(&conversion->gone);
+	vc_numbers_sort(&conversion->missed);
 	return error;
 }
 
@@ -358,7 +365,7 @@ static int take_rows(struct vc_tables *tables, enum vc_table_index table,
 static bool row_given_up(struct vc_conversion *conversion, uint64_t row)
 {
 	return VC_CELL(conversion, allocations_state, row) & FROM_FREEING &&
-	       numbers_have(&conversion->gone, VC_CELL(conversion, allocations_birth, row));
+	       vc_numbers_have(&conversion->gone, VC_CELL(conversion, allocations_birth, row));
 }
 
 static int sort_allocations(struct vc_conversion *conversion)

@@ -152,3 +152,30 @@ out:
 	vc_recording_close(&recording);
 	return error;
 }
+
+static int take_walk(void *self, enum vc_item state, uint64_t number, const void *item,
+		     uint64_t offset)
+{
+	(void)number;
+	(void)offset;
+	if (state == VC_ITEM_GOOD)
+		*(uint32_t *)self = ((const struct vc_moment_row *)item)->walk_plus_one;
+	return 0;
+}
+
+uint32_t vc_recording_walk(const struct vc_recording_source *source, uint64_t moment_plus_one)
+{
+	uint32_t walk_plus_one = 0;
+	struct vc_recording recording;
+
+	if (vc_recording_open(source, &recording, NULL, NULL))
+		return 0;
+	if (!moment_plus_one)
+		moment_plus_one = value(recording.root->copied_moment);
+	if (moment_plus_one &&
+	    moment_plus_one <= vc_recording_used(&recording, VC_REC_MOMENTS))
+		vc_recording_one(&recording, VC_REC_MOMENTS, moment_plus_one - 1, take_walk,
+				 &walk_plus_one);
+	vc_recording_close(&recording);
+	return walk_plus_one;
+}

@@ -165,6 +165,11 @@ struct vc_recording_moment {
 	uint32_t thread;
 	char trigger[32], moment[32];
 };
+/**
+ * N plus 1 of the walk file of a moment, by its row plus 1 (0: the one that the file is a copy for);
+ * 0: it has none, or the recording cannot be read.
+ */
+uint32_t vc_recording_walk(const struct vc_recording_source *source, uint64_t moment_plus_one);
 /** All moments by row; free(*ret) is the caller's. Faults go to *faults (may be NULL). */
 int vc_recording_moments(const struct vc_recording_source *source, struct vc_recording_moment **ret,
 			 size_t *ret_count, struct vc_faults *faults);

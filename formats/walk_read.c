@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "formats/walk_read.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +166,14 @@ void vc_walk_close(struct vc_walk *walk)
 	free(walk->strings);
 	free(walk->buffer);
 	memset(walk, 0, sizeof(*walk));
+}
+
+int vc_walk_find(const char *recording, uint32_t walk_plus_one, char *ret_path, size_t size)
+{
+	if (!walk_plus_one || snprintf(ret_path, size, "%s" VC_WALK_SUFFIX "%u", recording,
+				       walk_plus_one - 1) >= (int)size)
+		return -1;
+	return open(ret_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 }
 
 uint64_t vc_walk_count(const struct vc_walk *walk, enum vc_walk_kind kind)

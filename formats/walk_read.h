@@ -37,6 +37,11 @@ struct vc_walk {
  */
 int vc_walk_open(const struct vc_recording_source *source, struct vc_walk *ret,
 		 struct vc_faults *faults, struct vc_fault *fault);
+/**
+ * Opens the file of a moment of `recording`, a path, by vc_recording_walk; gives a descriptor, which
+ * the caller closes, or -1. Its path is put into ret_path.
+ */
+int vc_walk_find(const char *recording, uint32_t walk_plus_one, char *ret_path, size_t size);
 /** Accepts a struct that is all zero. */
 void vc_walk_close(struct vc_walk *walk);
 /** Rows of a kind, those of damaged pieces too. */

@@ -12,6 +12,7 @@
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/text.h"
+#include "capture/inside/walk_file.h"
 
 #define PAGE 4096u
 #define PIECE (64u << 10)
@@ -205,6 +206,39 @@ static void name_copy(struct vc_text *text, const struct vc_root *root,
 	vc_text_add(text, vc_store_text(moment->trigger));
 }
 
+/*
+ * The walk file that goes with the moment, from beside the recording to beside the copy: what cannot
+ * be had is missing there, as it would be where the interpreter had not been asked.
+ */
+static void take_walk(const char *path, uint32_t walk_plus_one)
+{
+	char from[1400], to[1400];
+	int source, target;
+	long got = 0, put_bytes = 0;
+
+	if (!walk_plus_one || !vc_walk_path(vc_store_path(), walk_plus_one, from, sizeof(from)) ||
+	    !vc_walk_path(path, walk_plus_one, to, sizeof(to)))
+		return;
+	source = vc_sys_open(from, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
+	target = source < 0 ? -1 : vc_sys_open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+						   O_CLOEXEC, 0600);
+	while (target >= 0 && put_bytes == got &&
+	       (got = vc_sys_read(source, copy.buffer + VC_ROOT_BYTES, PIECE)) > 0) {
+		copy.written += (uint64_t)got;
+		put_bytes = copy.written <= copy.limit ?
+				    vc_sys_write(target, copy.buffer + VC_ROOT_BYTES, (size_t)got) :
+				    -EFBIG;
+	}
+	if (target >= 0) {
+		vc_sys_close(target);
+		if (got)
+			vc_sys_unlink(to);
+	}
+	if (source >= 0)
+		vc_sys_close(source);
+	vc_sys_unlink(from);
+}
+
 static int give_name(const char *temporary, const char *folder, const struct vc_root *root,
 		     const struct vc_moment_row *moment)
 {
@@ -223,6 +257,8 @@ static int give_name(const char *temporary, const char *folder, const struct vc_
 		}
 		vc_text_add(&text, ".vrec");
 		error = text.cut ? -ENAMETOOLONG : vc_sys_link(temporary, path);
+		if (!error)
+			take_walk(path, moment->walk_plus_one);
 	}
 	vc_sys_unlink(temporary);
 	return error;

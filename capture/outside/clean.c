@@ -44,6 +44,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	return 0;
 }
 
+static void remove_walks(const char *path)
+{
+	char folder[PATH_MAX];
+	char *slash;
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	slash = strrchr(folder, '/');
+	if (!slash)
+		return;
+	*slash = '\0';
+	vc_locate_remove_walks(*folder ? folder : "/", slash + 1);
+}
+
 static int remove_dead(void *self, const struct vc_located *found)
 {
 	struct clean *clean = self;
@@ -58,6 +71,8 @@ static int remove_dead(void *self, const struct vc_located *found)
 		clean->failed++;
 		return 0;
 	}
+	if (!clean->dry)
+		remove_walks(found->path);
 	if (clean->json) {
 		printf("%s\n  {\"pid\": %" PRIu64 ", \"recording\": ", clean->removed ? "," : "",
 		       found->summary->pid);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "capture/outside/process.h"
+#include "formats/walk.h"
 
 struct search {
 	int (*visit)(void *self, const struct vc_located *found);
@@ -220,4 +221,18 @@ int vc_locate_process(uint64_t pid, char *ret_path, struct vc_recording_summary 
 	if (wanted.descriptor < 0)
 		look_into_root(&wanted);
 	return wanted.descriptor;
+}
+
+void vc_locate_remove_walks(const char *folder, const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(VC_WALK_SUFFIX);
+	DIR *directory = opendir(folder);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory)))
+		if (!strncmp(entry->d_name, name, length) &&
+		    !strncmp(entry->d_name + length, VC_WALK_SUFFIX, suffix))
+			unlinkat(dirfd(directory), entry->d_name, 0);
+	if (directory)
+		closedir(directory);
 }

@@ -36,4 +36,7 @@ int vc_locate_run_folders(int (*visit)(void *self, const char *path), void *self
  */
 int vc_locate_process(uint64_t pid, char *ret_path, struct vc_recording_summary *ret_summary);
 
+/** Removes the walk files of a recording; `name` is its name in the folder. */
+void vc_locate_remove_walks(const char *folder, const char *name);
+
 #endif

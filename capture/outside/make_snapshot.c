@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "capture/outside/process.h"
 #include "formats/convert.h"
 #include "formats/snapshot_write.h"
+#include "formats/walk_read.h"
 
 #define NAMES_TRIED 1000
 
@@ -121,6 +123,25 @@ static void choose_moment(const struct vc_make_snapshot *wanted,
 	}
 }
 
+/* A descriptor of the walk file that goes with the moment, -1: there is none. */
+static int open_walk(const struct vc_make_snapshot *wanted,
+		     const struct vc_recording_source *source, char *ret_path,
+		     struct vc_recording_source *ret)
+{
+	int descriptor;
+
+	if (!wanted->recording || wanted->failure_plus_one)
+		return -1;
+	descriptor = vc_walk_find(wanted->recording,
+				  vc_recording_walk(source, wanted->moment_plus_one), ret_path,
+				  PATH_MAX);
+	if (descriptor >= 0 && vc_recording_source_descriptor(descriptor, ret) != 0) {
+		close(descriptor);
+		return -1;
+	}
+	return descriptor;
+}
+
 static uint64_t now(void)
 {
 	struct timespec time;
@@ -134,9 +155,11 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 {
 	struct vc_convert_options options = {.trigger = wanted->trigger, .time = now()};
 	struct vc_recording_summary summary;
-	struct vc_recording_source source;
+	struct vc_recording_source source, walk;
+	char walk_path[PATH_MAX];
 	struct vc_tables tables;
 	struct stat status;
+	int walk_descriptor;
 	int result = 0;
 
 	if (wanted->source)
@@ -154,7 +177,12 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 	if (wanted->time)
 		options.time = wanted->time;
 	choose_moment(wanted, &source, &options);
+	walk_descriptor = open_walk(wanted, &source, walk_path, &walk);
+	if (walk_descriptor >= 0)
+		options.walk = &walk;
 	result = vc_convert(&source, &options, &tables, faults);
+	if (walk_descriptor >= 0)
+		close(walk_descriptor);
 	if (result) {
 		*fault = faults->count && faults->count <= VC_FAULTS_KEPT ?
 				 faults->kept[faults->count - 1] :
@@ -174,6 +202,8 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 		result = write_named(wanted, &tables, ret_path, fault);
 	}
 	vc_tables_deinit(&tables);
+	if (!result && walk_descriptor >= 0 && wanted->remove_walk)
+		unlink(walk_path);
 	if (!result)
 		*ret_bytes = stat(ret_path, &status) == 0 ? (uint64_t)status.st_size : 0;
 	return result;

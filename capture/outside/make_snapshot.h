@@ -3,6 +3,7 @@
 #ifndef VC_CAPTURE_OUTSIDE_MAKE_SNAPSHOT_H
 #define VC_CAPTURE_OUTSIDE_MAKE_SNAPSHOT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "formats/recording_read.h"
@@ -18,6 +19,8 @@ struct vc_make_snapshot {
 	uint64_t moment_plus_one;  /* row of moments; 0: now */
 	uint64_t failure_plus_one; /* row of failures whose moment is shown; 0: none */
 	const char *trigger;       /* where no moment row says it: "request", "signal", "killed", "oom" */
+	const char *recording;     /* its path, beside which walk files lie; NULL: it has none */
+	bool remove_walk;          /* once the snapshot is written */
 	const char *folder;        /* made when missing; the name is made from the content */
 	const char *path;          /* instead of folder: this very file */
 };

@@ -122,6 +122,7 @@ static int take(const struct snapshot *snapshot, int descriptor, const char *rec
 	struct vc_make_snapshot wanted = {
 		.folder = ".",
 		.descriptor = descriptor,
+		.recording = recording,
 		.path = snapshot->out,
 		.moment_plus_one = snapshot->moment_plus_one,
 	};

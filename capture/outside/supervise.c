@@ -286,8 +286,10 @@ static enum ending ending_of(const struct vc_supervisor *supervisor, const struc
 
 static void finish(struct vc_supervisor *supervisor, struct vc_supervised *one)
 {
-	if (!supervisor->keep && one->name[0])
+	if (!supervisor->keep && one->name[0]) {
 		unlinkat(supervisor->folder_descriptor, one->name, 0);
+		vc_locate_remove_walks(supervisor->folder, one->name);
+	}
 	close(one->descriptor);
 	one->descriptor = -1;
 	one->finished = true;
@@ -327,11 +329,16 @@ static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 {
 	struct vc_supervised *one = &supervisor->supervised[index];
 	struct vc_make_snapshot wanted = {.descriptor = one->descriptor, .folder = supervisor->out};
+	char recording[PATH_MAX];
 	bool is_dead = dead(one); /* before moments are counted: none comes after */
 	bool allowed = one->files < supervisor->max_files && one->bytes < supervisor->max_bytes;
 
 	if (one->moments_done < moments_of(one)) {
 		wanted.moment_plus_one = ++one->moments_done;
+		if (one->name[0] && snprintf(recording, sizeof(recording), "%s/%s", supervisor->folder,
+					     one->name) < (int)sizeof(recording))
+			wanted.recording = recording;
+		wanted.remove_walk = !supervisor->keep;
 		if (allowed)
 			start_worker(supervisor, index, &wanted);
 		return true;
