@@ -54,6 +54,7 @@ struct vc_command {
 	const struct vc_verb *verb;
 	unsigned operand_count;
 	const char **operands;
+	const char **shown;          /* what reports call the operands; NULL: as they are */
 	struct {
 		unsigned count;      /* times given */
 		const char **values; /* of options with an argument */

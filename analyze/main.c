@@ -102,8 +102,68 @@ static int set_up(const struct vc_command *command, struct vc_emit *emit,
 	return error;
 }
 
+/* ---- running processes instead of files ---- */
+
+/** Snapshots made for one run of a verb, in a folder of their own. */
+struct looks {
+	char folder[64];
+	char (*path)[96];      /* by operand; "" it is a file */
+	const char **shown;    /* operands as they were given */
+};
+
+#ifdef VC_HAVE_OUTSIDE
+static int look(struct looks *looks, struct vc_command *command, unsigned operand)
+{
+	char *end;
+	unsigned long long pid = strtoull(command->operands[operand], &end, 10);
+
+	if (*end || end == command->operands[operand])
+		return 0;
+	snprintf(looks->path[operand], sizeof(*looks->path), "%s/%llu.%u", looks->folder, pid, operand);
+	command->operands[operand] = looks->path[operand];
+	return vc_outside_look(pid, looks->path[operand]);
+}
+#endif
+
+/** Puts a snapshot of the process in the place of each number of one. 0 or an exit status. */
+static int look_at_processes(struct looks *looks, struct vc_command *command)
+{
+	const char *temporary = getenv("TMPDIR");
+	int status = 0;
+
+	looks->path = calloc(command->operand_count, sizeof(*looks->path));
+	looks->shown = calloc(command->operand_count, sizeof(*looks->shown));
+	if (!looks->path || !looks->shown ||
+	    snprintf(looks->folder, sizeof(looks->folder), "%s/vramcore-look-XXXXXX",
+		     temporary && *temporary ? temporary : "/tmp") >= (int)sizeof(looks->folder) ||
+	    !mkdtemp(looks->folder)) {
+		looks->folder[0] = 0;
+		fprintf(stderr, "vramcore: no folder for snapshots can be made in $TMPDIR\n");
+		return VC_EXIT_NOTHING;
+	}
+	memcpy(looks->shown, command->operands, command->operand_count * sizeof(*looks->shown));
+	command->shown = looks->shown;
+#ifdef VC_HAVE_OUTSIDE
+	for (unsigned i = 0; !status && i < command->operand_count; i++)
+		status = look(looks, command, i);
+#endif
+	return status;
+}
+
+static void forget_looks(struct looks *looks, const struct vc_command *command)
+{
+	for (unsigned i = 0; looks->path && i < command->operand_count; i++)
+		if (looks->path[i][0])
+			unlink(looks->path[i]);
+	if (looks->folder[0])
+		rmdir(looks->folder);
+	free(looks->path);
+	free(looks->shown);
+}
+
 static int run_verb(const struct vc_verb *verb, int argc, char **argv)
 {
+	struct looks looks = {0};
 	struct vc_emit emit = {.out = stdout};
 	struct vc_problem problem = {.status = VC_EXIT_NOTHING};
 	struct vc_command command = {0};
@@ -119,8 +179,17 @@ static int run_verb(const struct vc_verb *verb, int argc, char **argv)
 	}
 	if (!status)
 		status = set_up(&command, &emit, &problem);
+	if (!status && verb == &vc_verbs[VC_VERB_hang]) {
+		status = look_at_processes(&looks, &command);
+		if (status) { /* it has said what is wrong */
+			forget_looks(&looks, &command);
+			vc_command_deinit(&command);
+			return status;
+		}
+	}
 	if (!status)
 		status = verb->function(&command, &emit, &problem);
+	forget_looks(&looks, &command);
 	if (status < 0) {
 		print_problem(&emit, &problem);
 		status = problem.status;

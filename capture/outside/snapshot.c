@@ -13,6 +13,7 @@
 
 #include "capture/outside/json.h"
 #include "capture/outside/locate.h"
+#include "capture/outside/look.h"
 #include "capture/outside/make_snapshot.h"
 #include "capture/outside/outside.h"
 #include "capture/outside/process.h"
@@ -22,16 +23,26 @@ struct snapshot {
 	const char *of;         /* a process id or a file */
 	const char *out;
 	uint64_t moment_plus_one;
-	bool all, json;
+	bool all, stacks, json;
 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
 	{"all", 'a', NULL, 0, "of every recorded process of this user that runs on this machine", 0},
+	{"with-stacks", 's', NULL, 0, "with the stacks of its threads, native and Python, and what each waits for", 0},
 	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.snapshot/1)", 0},
 	{0},
 };
+
+/* 0: it is no number, so it is a file. */
+static uint64_t pid_of(const char *text)
+{
+	char *end;
+	uint64_t pid = strtoull(text, &end, 10);
+
+	return !*end && end != text ? pid : 0;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -50,6 +61,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case 'a':
 		snapshot->all = true;
 		return 0;
+	case 's':
+		snapshot->stacks = true;
+		return 0;
 	case 'j':
 		snapshot->json = true;
 		return 0;
@@ -59,6 +73,8 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		snapshot->of = argument;
 		return 0;
 	case ARGP_KEY_END:
+		if (snapshot->stacks && snapshot->of && !pid_of(snapshot->of))
+			argp_error(state, "--with-stacks goes with a process, not with a file");
 		if (!snapshot->of == !snapshot->all)
 			argp_error(state, snapshot->all ? "--all goes without a process"
 							: "no process and no recording given");
@@ -89,11 +105,10 @@ static int not_recorded(uint64_t pid)
 static int open_recording(const struct snapshot *snapshot, char *path)
 {
 	struct vc_recording_summary summary;
-	char *end;
-	uint64_t pid = strtoull(snapshot->of, &end, 10);
+	uint64_t pid = pid_of(snapshot->of);
 	int descriptor;
 
-	if (!*end && end != snapshot->of) {
+	if (pid) {
 		descriptor = vc_locate_process(pid, path, &summary);
 		if (descriptor < 0)
 			not_recorded(pid);
@@ -116,8 +131,11 @@ static void print_fault(const char *path, const struct vc_fault *fault)
 	fputc('\n', stderr);
 }
 
-/* One recording to one file; gives the exit status. The descriptor stays the caller's. */
-static int take(const struct snapshot *snapshot, int descriptor, const char *recording)
+/*
+ * One recording to one file; gives the exit status. The descriptor stays the caller's. `pid` of the
+ * running process it belongs to, 0: of none.
+ */
+static int take(const struct snapshot *snapshot, uint64_t pid, int descriptor, const char *recording)
 {
 	struct vc_make_snapshot wanted = {
 		.folder = ".",
@@ -125,6 +143,8 @@ static int take(const struct snapshot *snapshot, int descriptor, const char *rec
 		.recording = recording,
 		.path = snapshot->out,
 		.moment_plus_one = snapshot->moment_plus_one,
+		.add = snapshot->stacks && pid ? vc_look_add_threads : NULL,
+		.add_self = &pid,
 	};
 	struct vc_faults faults = {0};
 	struct vc_fault fault = {0};
@@ -171,7 +191,7 @@ static int take_running(void *self, const struct vc_located *found)
 	if (descriptor < 0)
 		return 0;
 	if (newest.start_time == found->summary->start_time) {
-		status = take(every->snapshot, descriptor, found->path);
+		status = take(every->snapshot, pid, descriptor, found->path);
 		every->taken += status < 2;
 		every->failed += status == 2;
 		if (status > every->status)
@@ -215,7 +235,7 @@ int vc_outside_snapshot(int argc, char **argv)
 	descriptor = open_recording(&snapshot, recording);
 	if (descriptor < 0)
 		return 2;
-	status = take(&snapshot, descriptor, recording);
+	status = take(&snapshot, pid_of(snapshot.of), descriptor, recording);
 	close(descriptor);
 	return status;
 }
