@@ -12,7 +12,6 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import run_scenarios  # noqa: E402
-from scenarios import SCENARIOS  # noqa: E402
 
 QUICK = ["transformer", "expandable_segments", "graph", "memory_pool", "two_devices", "out_of_memory",
          "without_cache"]
@@ -22,7 +21,7 @@ def main():
     binaries, names = os.path.abspath(sys.argv[1]), sys.argv[2:] or QUICK
     vramcore = os.path.join(binaries, "vramcore")
     failed = 0
-    for name in list(SCENARIOS) if names == ["--all"] else names:
+    for name in list(run_scenarios.SCENARIOS) if names == ["--all"] else names:
         with tempfile.TemporaryDirectory() as folder:
             os.mkdir(f"{folder}/judged")
             result = run_scenarios.run(
