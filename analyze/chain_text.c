@@ -195,6 +195,19 @@ static const char *through_library(const struct vc_chain *chain)
 	return NULL;
 }
 
+/** The user's own native code that a line of Python called. */
+static void add_native(struct vc_text *text, const struct vc_frame_name *frame)
+{
+	vc_text_add(text, " (in ");
+	if (frame->function)
+		add_function(text, frame->function);
+	else
+		add_offset(text, frame);
+	if (frame->function && frame->file && frame->line)
+		vc_text_add(text, " %s:%u", vc_path_name(frame->file), frame->line);
+	vc_text_add(text, ")");
+}
+
 static bool user_after(const struct vc_chain *chain, uint32_t frame)
 {
 	while (++frame < chain->count)
@@ -218,6 +231,8 @@ void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
 	vc_frame_text(text, before, prefix);
 	if (library)
 		vc_text_add(text, " (in %s)", library);
+	else if (chain->native_user && chain->shown == chain->user)
+		add_native(text, chain->frames[chain->native_user - 1]);
 	for (uint32_t i = chain->shown + 1; i < chain->count && callers < CALLERS_SHOWN; i++) {
 		const struct vc_frame_name *frame = chain->frames[i];
 

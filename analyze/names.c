@@ -6,6 +6,7 @@
 
 #include "analyze/arena.h"
 #include "analyze/model.h"
+#include "analyze/names_pairs.h"
 #include "analyze/owner.h"
 #include "analyze/packed.h"
 #include "analyze/source_frame.h"
@@ -53,6 +54,7 @@ struct file {
 	struct module **modules;
 	struct vc_chain **chains;    /* one a stack, then one a source stack; NULL: not asked for */
 	struct vc_frame_name *sources; /* one a source frame; NULL: none was asked for */
+	struct vc_pairs pairs;
 };
 
 struct vc_names {
@@ -181,6 +183,7 @@ int vc_names_add(struct vc_names *names, const struct vc_tables *tables, uint32_
 	file->chains = vc_arena_allocate(&names->arena, chain_count(tables),
 					 sizeof(*file->chains));
 	file->sources = NULL;
+	file->pairs = (struct vc_pairs){0};
 	if (!file->modules || !file->chains)
 		return VC_E_NO_MEMORY;
 	for (uint64_t i = 0; i < modules; i++) {
@@ -306,10 +309,31 @@ static int want_source(struct vc_names *names, struct file *file, uint64_t row)
 	return *chain ? 0 : VC_E_NO_MEMORY;
 }
 
+/** The two stacks of a pair and their chain. Such that are out of range: nothing. */
+static int want_pair(struct vc_names *names, uint32_t number, uint64_t reference)
+{
+	const struct vc_tables *tables = names->files[number].tables;
+	uint64_t native = vc_pair_native(reference);
+	uint64_t python = tables->rows[VC_TABLE_stacks] + vc_pair_python(reference);
+	int error;
+
+	if (native > tables->rows[VC_TABLE_stacks] || python > chain_count(tables))
+		return 0;
+	error = vc_names_want(names, number, native);
+	if (!error)
+		error = vc_names_want(names, number, python);
+	if (!error)
+		error = vc_pairs_want(&names->files[number].pairs, reference, &names->arena);
+	return error;
+}
+
 int vc_names_want(struct vc_names *names, uint32_t number, uint64_t stack)
 {
 	struct file *file = &names->files[number];
 	uint64_t first, count;
+
+	if (vc_is_pair(stack))
+		return want_pair(names, number, stack);
 
 	if (!stack || stack > chain_count(file->tables) || file->chains[stack - 1])
 		return 0;
@@ -503,6 +527,28 @@ static int make_source_chains(struct vc_names *names, struct file *file)
 	return error;
 }
 
+/** Chains of the pairs of a file, once those of both stacks are there. */
+static int make_pairs(struct vc_names *names, struct file *file)
+{
+	uint64_t number = file->tables->rows[VC_TABLE_stacks];
+
+	for (size_t i = 0; i < file->pairs.size; i++) {
+		struct vc_pair *pair = file->pairs.slot[i];
+		const struct vc_chain *native, *python;
+
+		if (!pair || pair->chain.frames)
+			continue;
+		native = file->chains[vc_pair_native(pair->reference) - 1];
+		python = file->chains[number + vc_pair_python(pair->reference) - 1];
+		names->frames += native->count + python->count;
+		if (names->frames > FRAMES_MOST)
+			return VC_E_LIMIT;
+		if (vc_pair_merge(file->tables, &names->arena, native, python, pair))
+			return VC_E_NO_MEMORY;
+	}
+	return 0;
+}
+
 int vc_names_resolve(struct vc_names *names)
 {
 	int error = names->resolver ? names->resolver->resolve(names->resolver->context) : 0;
@@ -514,17 +560,40 @@ int vc_names_resolve(struct vc_names *names)
 				error = make_chain(names, &names->files[i], row);
 	for (uint32_t i = 0; !error && i < names->file_count; i++)
 		error = make_source_chains(names, &names->files[i]);
+	for (uint32_t i = 0; !error && i < names->file_count; i++)
+		error = make_pairs(names, &names->files[i]);
 	return error;
 }
 
 struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uint64_t stack)
 {
 	const struct vc_tables *tables = names->files[file].tables;
+	struct vc_pair *pair;
 
+	if (vc_is_pair(stack)) {
+		pair = vc_pairs_find(&names->files[file].pairs, stack);
+		return pair ? &pair->chain : &no_chain;
+	}
 	if (!stack || stack > chain_count(tables) ||
 	    !names->files[file].chains[stack - 1])
 		return &no_chain;
 	return names->files[file].chains[stack - 1];
+}
+
+uint64_t vc_names_place(const struct vc_names *names, uint32_t file, uint64_t stack)
+{
+	uint64_t chains = chain_count(names->files[file].tables);
+	const struct vc_pair *pair;
+
+	if (!vc_is_pair(stack))
+		return stack <= chains ? stack : 0;
+	pair = vc_pairs_find(&names->files[file].pairs, stack);
+	return pair ? chains + 1 + pair->number : 0;
+}
+
+uint64_t vc_names_places(const struct vc_names *names, uint32_t file)
+{
+	return chain_count(names->files[file].tables) + names->files[file].pairs.count + 1;
 }
 
 /** Why a module has no lines; NULL it has, or nobody asked. What the file itself says counts. */

@@ -48,6 +48,7 @@ struct vc_chain {
 	uint32_t shown; /* frame the report calls the site: user, or past a function that all */
 			/* stacks of the program come through; see vc_names_common */
 	bool has_user;
+	uint32_t native_user;  /* native frame of the user's that a line of Python called, plus 1; 0 */
 	uint64_t end;          /* enum vc_stack_end */
 	const struct vc_chain *forward; /* of the forward pass, beside one of the backward; NULL */
 };
@@ -69,15 +70,15 @@ struct vc_names;
 
 /**
  * One number for a native stack (row of `stacks` plus 1) and a Python stack (row of `source_stacks`
- * plus 1) of the same call: the native one, where there is none the rows of `source_stacks` follow
- * those of `stacks`. 0: none.
+ * plus 1) of the same call. Where there is only one: the rows of `source_stacks` follow those of
+ * `stacks`. Of both: the Python stack in the upper 32 bits, the native one below. 0: none.
  */
 static inline uint64_t vc_stack_reference(const struct vc_tables *tables, uint64_t stack,
 					  uint64_t python)
 {
-	if (stack || !python)
-		return stack;
-	return tables->rows[VC_TABLE_stacks] + python;
+	if (stack && python)
+		return python << 32 | stack;
+	return python ? tables->rows[VC_TABLE_stacks] + python : stack;
 }
 
 /**
@@ -104,6 +105,13 @@ struct vc_chain *vc_names_chain(const struct vc_names *names, uint32_t file, uin
  * Returns how many functions were passed.
  */
 unsigned vc_names_common(struct vc_chain *const *chains, size_t count);
+
+/**
+ * A number below vc_names_places() that tells the stacks of a file apart that were asked for; 0: none
+ * or not asked for.
+ */
+uint64_t vc_names_place(const struct vc_names *names, uint32_t file, uint64_t stack);
+uint64_t vc_names_places(const struct vc_names *names, uint32_t file);
 
 /** Key of a chain for comparisons, never 0; of its first `depth` user frames (0: of all). */
 uint64_t vc_chain_key(const struct vc_chain *chain, unsigned depth);

@@ -119,7 +119,7 @@ static int own_python(struct vc_frame_name *frame, struct vc_arena *arena)
 		if (begins(frame->file, "<frozen") || is_standard_library(frame->file))
 			set_owner(frame, VC_OWNER_SYSTEM, "Python");
 		else if (begins(frame->file, "<eval_with_key>") ||
-			 strstr(frame->file, "torchinductor"))
+			 strstr(frame->file, "torchinductor") || strstr(frame->file, "/.triton/"))
 			set_owner(frame, VC_OWNER_LIBRARY, "compiled code");
 		else
 			frame->owner = VC_OWNER_USER;
@@ -172,6 +172,58 @@ static int name_compiled(struct vc_frame_name *frame, const char *source, const 
 	return 0;
 }
 
+/** "In [3]" of a notebook, whose cells are files of their own. */
+static int name_cell(struct vc_frame_name *frame, struct vc_arena *arena)
+{
+	static const char input[] = "<ipython-input-";
+	const char *cell = NULL;
+	size_t length = 0, room;
+	char *file;
+
+	if (begins(frame->file, input)) {
+		cell = frame->file + sizeof(input) - 1;
+		length = strspn(cell, "0123456789");
+	} else if (after_part(frame->file, "/ipykernel_")) {
+		cell = vc_path_name(frame->file);
+		length = strcspn(cell, ".");
+	}
+	if (!cell || !length)
+		return 0;
+	room = length + 16;
+	file = vc_arena_allocate(arena, room, 1);
+	if (!file)
+		return VC_E_NO_MEMORY;
+	/* newer kernels name a cell by a hash of its text, not by its number */
+	snprintf(file, room, begins(frame->file, input) ? "cell In[%.*s]" : "cell %.*s",
+		 (int)length, cell);
+	frame->file = file;
+	return 0;
+}
+
+/** What torch.compile makes of a function after a graph break: torch_dynamo_resume_in_NAME_at_LINE. */
+static int name_resumed(struct vc_frame_name *frame, struct vc_arena *arena)
+{
+	static const char resume[] = "torch_dynamo_resume_in_";
+	const char *name = frame->function ? strstr(frame->function, resume) : NULL, *at = NULL;
+	size_t room;
+	char *function;
+
+	if (!name)
+		return 0;
+	name += sizeof(resume) - 1;
+	for (const char *next = name; (next = strstr(next, "_at_")); next++)
+		at = next;
+	if (!at)
+		return 0;
+	room = strlen(name) + 40;
+	function = vc_arena_allocate(arena, room, 1);
+	if (!function)
+		return VC_E_NO_MEMORY;
+	snprintf(function, room, "%.*s [compiled, from line %s on]", (int)(at - name), name, at + 4);
+	frame->function = function;
+	return 0;
+}
+
 int vc_source_frame(const struct vc_tables *tables, uint64_t row, struct vc_arena *arena,
 		    struct vc_frame_name *ret)
 {
@@ -194,6 +246,10 @@ int vc_source_frame(const struct vc_tables *tables, uint64_t row, struct vc_aren
 		error = own_python(&frame, arena);
 	else if (!error)
 		own_native(&frame);
+	if (!error && frame.file)
+		error = name_cell(&frame, arena);
+	if (!error)
+		error = name_resumed(&frame, arena);
 	if (!error)
 		*ret = frame;
 	return error;

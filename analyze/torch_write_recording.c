@@ -23,7 +23,7 @@ struct writer {
 	struct vc_pickle_writer pickle;
 	const struct vc_tables *tables;
 	const struct vc_names *names;
-	uint32_t *stack;          /* remembered, plus 1: by vc_stack_reference */
+	uint32_t *stack;          /* remembered, plus 1: by vc_names_place */
 	struct {
 		const char *text;
 		uint32_t number;
@@ -187,10 +187,11 @@ static void put_stack(struct writer *writer, uint64_t row)
 					    vc_value(writer->tables, VC_COL_allocations_python,
 						     row));
 	const struct vc_chain *chain = vc_names_chain(writer->names, 0, stack);
+	uint64_t place = vc_names_place(writer->names, 0, stack);
 
 	put_word(writer, frames);
-	if (writer->stack[stack]) {
-		vc_pickle_recall(&writer->pickle, writer->stack[stack]);
+	if (writer->stack[place]) {
+		vc_pickle_recall(&writer->pickle, writer->stack[place]);
 		return;
 	}
 	if (chain->count > writer->frames_left) {
@@ -199,7 +200,7 @@ static void put_stack(struct writer *writer, uint64_t row)
 	}
 	writer->frames_left -= chain->count;
 	vc_pickle_put(&writer->pickle, VC_PICKLE_LIST);
-	writer->stack[stack] = vc_pickle_remember(&writer->pickle);
+	writer->stack[place] = vc_pickle_remember(&writer->pickle);
 	for (uint32_t i = 0; i < chain->count; i++) {
 		vc_pickle_item(&writer->pickle, i);
 		put_frame(writer, chain->frames[i]);
@@ -383,10 +384,9 @@ int vc_torch_write_recording(FILE *out, const struct vc_tables *tables,
 {
 	struct writer writer = {.tables = tables, .names = names,
 				.frames_left = limits->most[VC_LIMIT_RECORDS]};
-	uint64_t stacks = tables->rows[VC_TABLE_stacks] + tables->rows[VC_TABLE_source_stacks];
 	int error = find_pieces(&writer);
 
-	writer.stack = calloc(stacks + 1, sizeof(*writer.stack));
+	writer.stack = calloc(vc_names_places(names, 0), sizeof(*writer.stack));
 	if (!error && !writer.stack)
 		error = VC_E_NO_MEMORY;
 	if (!error) {

@@ -234,7 +234,10 @@ static int want_sites(struct report *report)
 		uint64_t site = vc_value(tables, VC_COL_failure_sites_site, i);
 
 		error = vc_session_want(report->session,
-					vc_value(tables, VC_COL_sites_stack, site),
+					vc_stack_reference(
+						tables,
+						vc_value(tables, VC_COL_sites_stack, site),
+						vc_value(tables, VC_COL_sites_python, site)),
 					vc_value(tables, VC_COL_sites_kind, site));
 	}
 	return error;

@@ -65,9 +65,12 @@ static bool *segment_stacks(const struct vc_tables *tables, const struct vc_acco
 	uint64_t count = tables->rows[VC_TABLE_stacks] + 1;
 	bool *segment = vc_arena_allocate(arena, count, sizeof(*segment));
 
-	for (uint64_t i = 0; segment && i < account->group_count; i++)
-		if (account->groups[i].cached_count && account->groups[i].stack < count)
-			segment[account->groups[i].stack] = true;
+	for (uint64_t i = 0; segment && i < account->group_count; i++) {
+		uint64_t native = account->groups[i].stack & UINT32_MAX; /* of a pair, its lower half */
+
+		if (account->groups[i].cached_count && native < count)
+			segment[native] = true;
+	}
 	return segment;
 }
 
@@ -92,7 +95,11 @@ static uint64_t list_rows(const struct vc_tables *tables, const struct vc_names 
 			*segments += bytes;
 			continue;
 		}
-		row->chain = vc_names_chain(names, 0, stack);
+		row->chain = vc_names_chain(names, 0,
+					    vc_stack_reference(tables, stack,
+							       vc_value(tables,
+									VC_COL_sites_python,
+									site)));
 		row->key = row->chain->count ? vc_chain_key(row->chain, 0) : 0;
 		row->bytes = bytes;
 		row->count = vc_value(tables, VC_COL_failure_sites_count, i);
