@@ -104,10 +104,13 @@ static int take_code(void *self, enum vc_item state, uint64_t number, const void
 static uint32_t line_of(struct vc_conversion *conversion, const struct vc_code_row *code,
 			uint32_t offset)
 {
-	struct vc_recording_stack table;
+	struct vc_recording_stack table = {0};
 	uint64_t bytes = code->line_table_bytes;
 
-	if (!code->line_table || conversion->line_work > LINE_WORK_MAX ||
+	if (conversion->line_work > LINE_WORK_MAX)
+		return 0;
+	/* a function of one line may have an empty table */
+	if (code->line_table &&
 	    vc_recording_stack(&conversion->recording, code->line_table, &table))
 		return 0;
 	if (bytes > (uint64_t)table.count * 8)

@@ -8,20 +8,36 @@
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
 
-/* The first half of the thread's pages is for frames, the second for a text. */
-#define FRAMES_MAX (VC_THREAD_PYTHON_BYTES / 2 / sizeof(uint64_t))
-#define TEXT_BYTES (VC_THREAD_PYTHON_BYTES / 2)
+#define FRAMES_MAX 512u
+#define TEXT_BYTES 4096u
+#define CODES_KEPT 256u
 #define LENGTH_MAX (UINT64_C(1) << 24) /* of a string or line table that is looked at */
-#define SAMPLE 8u                      /* bytes of a line table that are part of a print */
+#define SAMPLE 16u                     /* bytes of a line table and of a path that are part of a print */
+
+/* Of code that a thread met: what it was known by, and its row. */
+struct met_code {
+	_Alignas(64) struct vc_code_print print;
+	uint32_t row;
+};
+
+/* A thread's pages. */
+struct pages {
+	uint64_t frames[FRAMES_MAX];
+	char text[TEXT_BYTES];
+	struct met_code met[CODES_KEPT];
+	uint32_t recording; /* that rows are of */
+};
 
 _Static_assert(FRAMES_MAX <= VC_UNWIND_MAX_FRAMES, "a reader takes no longer stacks than native ones");
+_Static_assert(sizeof(struct pages) <= VC_THREAD_PYTHON_BYTES, "the pages are too few");
+_Static_assert(sizeof(struct met_code) == 64, "one line of the processor's cache");
 
 static uint64_t module_code;
 
 struct walk {
 	const struct vc_python_layout *layout;
+	struct pages *pages;
 	uint64_t *frames;
-	char *text; /* TEXT_BYTES */
 	uint64_t module_object;
 	uint32_t count;
 	bool cut;
@@ -94,9 +110,9 @@ static uint32_t keep_text(const struct walk *walk, uintptr_t object, bool *ret_w
 	data = (const uint8_t *)object + (VC_PYTHON_STATE_ASCII(state) ? layout->unicode_ascii :
 									  layout->unicode_compact);
 	while (done < length && used + 4 <= TEXT_BYTES)
-		used += put_character(walk->text + used, character_at(data, bytes, done++));
+		used += put_character(walk->pages->text + used, character_at(data, bytes, done++));
 	*ret_whole &= done == length;
-	return vc_store_string(walk->text, used);
+	return vc_store_string(walk->pages->text, used);
 }
 
 /* ---- code ---- */
@@ -110,13 +126,37 @@ static bool is_code(const struct vc_python_layout *layout, uintptr_t object)
 	       *(const int64_t *)(type + VC_PYTHON_TYPE_SIZE) == layout->code_size;
 }
 
-static uint64_t sample_of(const struct vc_python_layout *layout, uintptr_t lines)
+static uint64_t sample(const uint8_t *bytes, uint64_t length)
 {
-	uint64_t bytes = vc_python_word(lines, VC_PYTHON_OBJECT_SIZE), sample = 0;
+	uint64_t word[2] = {0};
 
-	if (bytes >= SAMPLE)
-		memcpy(&sample, (const char *)lines + layout->bytes_data, SAMPLE);
-	return sample ^ bytes << 40;
+	if (length >= SAMPLE)
+		memcpy(word, bytes, SAMPLE); /* two loads */
+	else
+		memcpy(word, bytes, length);
+	return ((word[0] * UINT64_C(0x9e3779b97f4a7c15)) ^ word[1]) + length;
+}
+
+/* The start of the line table and the end of the path. */
+static uint64_t samples_of(const struct vc_python_layout *layout, uintptr_t lines, uintptr_t file)
+{
+	uint64_t mixed = sample((const uint8_t *)lines + layout->bytes_data,
+				  vc_python_word(lines, VC_PYTHON_OBJECT_SIZE));
+	uint32_t state;
+	uint64_t length;
+	const uint8_t *data;
+
+	if (!vc_python_pointer(file))
+		return mixed;
+	state = *(const uint32_t *)(file + (uintptr_t)layout->unicode_state);
+	length = vc_python_word(file, layout->unicode_length) * VC_PYTHON_STATE_KIND(state);
+	if (!VC_PYTHON_STATE_COMPACT(state) || length > LENGTH_MAX)
+		return mixed;
+	data = (const uint8_t *)file + (VC_PYTHON_STATE_ASCII(state) ? layout->unicode_ascii :
+									layout->unicode_compact);
+	if (length > SAMPLE)
+		data += length - SAMPLE;
+	return mixed * 31 + sample(data, length);
 }
 
 /* False: it is no code object. */
@@ -124,6 +164,7 @@ static bool print_of(const struct vc_python_layout *layout, uintptr_t code,
 		     struct vc_code_print *ret)
 {
 	uintptr_t lines = vc_python_word(code, layout->code_line_table);
+	uintptr_t file = vc_python_word(code, layout->code_file);
 	uint32_t version = 0;
 
 	if (!vc_python_pointer(lines))
@@ -133,11 +174,12 @@ static bool print_of(const struct vc_python_layout *layout, uintptr_t code,
 	*ret = (struct vc_code_print){{
 		code,
 		vc_python_word(code, layout->code_name),
-		vc_python_word(code, layout->code_file),
+		file,
 		lines,
 		(uint64_t)version << 32 |
 			*(const uint32_t *)(code + (uintptr_t)layout->code_first_line),
-		sample_of(layout, lines),
+		/* a version is given once, but not by 3.11 and before, and not after 4 billion */
+		version ? 0 : samples_of(layout, lines, file),
 	}};
 	return true;
 }
@@ -158,8 +200,11 @@ static __attribute__((noinline)) uint32_t keep_code(const struct walk *walk, uin
 	row.line_table_bytes = (uint32_t)(whole ? bytes : VC_STORE_BYTES_MAX);
 	row.line_table = vc_store_bytes((const char *)lines + layout->bytes_data,
 					row.line_table_bytes);
-	if (!row.line_table)
+	if (!row.line_table) {
 		row.line_table_bytes = 0;
+		if (bytes)
+			row.first_line = 0; /* an empty table says that all is one line */
+	}
 	row.name = keep_text(walk, vc_python_word(code, layout->code_name), &whole);
 	if (layout->code_qualified_name >= 0)
 		row.qualified_name = keep_text(
@@ -175,6 +220,7 @@ static __attribute__((noinline)) uint32_t keep_code(const struct walk *walk, uin
 static bool code_row(const struct walk *walk, uintptr_t code, uint32_t *ret)
 {
 	struct vc_code_print print;
+	struct met_code *met;
 
 	if (!vc_python_pointer(code))
 		return false;
@@ -183,9 +229,14 @@ static bool code_row(const struct walk *walk, uintptr_t code, uint32_t *ret)
 		return false;
 	if (!print_of(walk->layout, code, &print))
 		return false;
-	*ret = vc_store_code_known(&print);
-	if (!*ret)
-		*ret = keep_code(walk, code, &print);
+	met = &walk->pages->met[code * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+	if (__builtin_expect(memcmp(&met->print, &print, sizeof(print)) != 0, 0)) {
+		met->row = vc_store_code_known(&print);
+		if (!met->row)
+			met->row = keep_code(walk, code, &print);
+		met->print = print;
+	}
+	*ret = met->row;
 	return true;
 }
 
@@ -282,11 +333,12 @@ uint32_t vc_python_stack(uint64_t *ret_module_object)
 	*ret_module_object = 0;
 	if (!block)
 		return 0;
-	walk = (struct walk){
-		.layout = interpreter->layout,
-		.frames = vc_thread_python(block),
-		.text = (char *)vc_thread_python(block) + TEXT_BYTES,
-	};
+	walk = (struct walk){.layout = interpreter->layout, .pages = vc_thread_python(block)};
+	walk.frames = walk.pages->frames;
+	if (walk.pages->recording != vc_python_recording) {
+		memset(walk.pages->met, 0, sizeof(walk.pages->met));
+		walk.pages->recording = vc_python_recording;
+	}
 	thread = vc_python_enter(interpreter);
 	if (thread)
 		walk_frames(&walk, vc_python_frame_of(walk.layout, thread));

@@ -40,7 +40,7 @@ void vc_python_stop(void);
 /** Ends that, for an interpreter that was initialised anew. */
 void vc_python_resume(void);
 
-/** A new recording begins: looks for an interpreter among all loaded objects. */
+/** A new recording begins: forgets code objects and looks for an interpreter among all loaded objects. */
 void vc_python_begin(void);
 /** The object that holds this address was seen on a stack for the first time. */
 void vc_python_object(uint64_t address);

@@ -21,6 +21,7 @@ static struct vc_python_interpreter found[FOUND_MAX];
 static uint32_t found_count;
 static const struct vc_python_interpreter *current;
 static uint32_t stopped;
+uint32_t vc_python_recording;
 static uint32_t busy;      /* one thread looks at a time, others go without */
 static char refused[80];   /* why the one there is cannot be read; "" it can, or there is none */
 
@@ -175,6 +176,7 @@ static void search(void)
 
 void vc_python_begin(void)
 {
+	__atomic_fetch_add(&vc_python_recording, 1, __ATOMIC_RELAXED);
 	if (*refused) { /* in the evidence of every recording */
 		vc_store_count(VC_COUNTER_PYTHON_UNREADABLE);
 		vc_store_detail_add("python_unreadable", refused);

@@ -8,6 +8,9 @@
 
 #include "formats/python_layout.h"
 
+/** Number of the recording, for what threads keep of it. */
+extern uint32_t vc_python_recording;
+
 /** An interpreter that can be read. Never changed once it is published. */
 struct vc_python_interpreter {
 	const struct vc_python_layout *layout;

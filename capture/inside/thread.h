@@ -17,7 +17,7 @@
 /** Bytes for the unwinder's state of a thread: whole pages. */
 #define VC_THREAD_UNWIND_BYTES (160 * 1024)
 /** Bytes for what is put together of a stack of Python: whole pages. */
-#define VC_THREAD_PYTHON_BYTES (8 * 1024)
+#define VC_THREAD_PYTHON_BYTES (28 * 1024)
 
 /** A thread's block of private memory: this page, then the unwinder's pages, then Python's. */
 struct vc_thread {
