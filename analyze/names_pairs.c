@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "analyze/model.h"
-#include "analyze/owner.h"
 
 /* ---- which were asked for ---- */
 
@@ -168,8 +167,7 @@ static void find_user(struct vc_chain *chain)
 		}
 		if (frame->owner == VC_OWNER_USER && native == chain->count)
 			native = i;
-		if (frame->owner == VC_OWNER_LIBRARY &&
-		    (library == chain->count || vc_owner_tells(frame)))
+		if (frame->owner == VC_OWNER_LIBRARY && library == chain->count)
 			library = i;
 	}
 	chain->has_user = native < chain->count;

@@ -129,16 +129,16 @@ class Snapshot:
 
     kept = {}
 
-    def __init__(self):
+    def __init__(self, *options):
         verb, operand = source()
-        key = (operand, os.stat(operand).st_mtime_ns) if verb == "extract" else None
+        key = (operand, os.stat(operand).st_mtime_ns, options) if verb == "extract" else None
         self.temporary = None
         if key in self.kept and os.path.exists(self.kept[key].name + "/now.vramcore"):
             self.path = self.kept[key].name + "/now.vramcore"
             return
         folder = tempfile.TemporaryDirectory(prefix="vramcore-gdb-")
         self.path = folder.name + "/now.vramcore"
-        _, said = run(verb, operand, "-o", self.path)
+        _, said = run(verb, operand, "-o", self.path, *options)
         if said:
             gdb.write(said + "\n")
         if key:
@@ -216,14 +216,14 @@ class VramHolders(Reader):
 
 
 class VramThreads(Reader):
-    """Which thread allocated what is live. Options as of `vramcore top`."""
+    """Where every thread is, native and Python stacks in one. Options as of `vramcore hang`."""
 
-    verb, options = "threads", ["--count", "--device", "--exact"]
+    verb, options = "threads", ["--all-frames"]
 
     def invoke(self, argument, from_tty):
         self.dont_repeat()
-        with Snapshot() as path:
-            show("top", path, "--by", "thread", *words(argument))
+        with Snapshot("--with-stacks") as path:
+            show("hang", path, "--threads", *words(argument))
 
 
 def pointer_in(value, depth=0):

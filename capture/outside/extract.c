@@ -12,32 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "capture/outside/core_find.h"
+#include "capture/outside/core_stacks.h"
 #include "capture/outside/json.h"
 #include "capture/outside/make_snapshot.h"
 #include "capture/outside/outside.h"
 #include "capture/outside/process.h"
 #include "capture/outside/unpack.h"
 
+#define STACKS_SECONDS 20
 #define STORED_CORES "/var/lib/systemd/coredump"
 
 struct extract {
 	const char *of;           /* a file, or the number of a process */
 	const char *out, *recording;
-	bool json;
+	bool json, stacks;
 	char path[PATH_MAX];      /* of the core */
 	struct vc_unpacked unpacked;
 	struct vc_core core;
 	struct vc_core_recording found;
 	uint64_t time;            /* the core was written */
+	uint64_t stacks_read;     /* threads whose stacks are in the snapshot */
 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
 	{"recording", 'r', "FILE.vrec", 0, "the recording of the process, where it is no longer where the "
 					   "process had it", 0},
+	{"with-stacks", 's', NULL, 0, "with the stacks of its threads, native and Python", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.extract/1)", 0},
 	{0},
 };
@@ -52,6 +57,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		return 0;
 	case 'r':
 		extract->recording = argument;
+		return 0;
+	case 's':
+		extract->stacks = true;
 		return 0;
 	case 'j':
 		extract->json = true;
@@ -237,6 +245,55 @@ static void print_result(const struct extract *extract, const char *path, uint64
 
 /* ---- the snapshot ---- */
 
+/* A core names no threads: the recording names those that allocated. */
+static void name_threads(struct vc_thread_stacks *stacks, const struct vc_tables *tables)
+{
+	for (uint32_t i = 0; i < stacks->threads; i++) {
+		struct vc_thread_stack *thread = &stacks->thread[i];
+
+		for (uint64_t row = 0; !thread->name[0] && row < tables->rows[VC_TABLE_threads]; row++)
+			if (tables->column[VC_COL_threads_thread][row] == thread->thread)
+				snprintf(thread->name, sizeof(thread->name), "%s",
+					 vc_tables_text(tables,
+							tables->column[VC_COL_threads_name][row]));
+	}
+}
+
+/* Stacks that cannot be had are said, and cost nothing else. */
+static int add_stacks(void *self, struct vc_tables *tables)
+{
+	struct extract *extract = self;
+	struct vc_thread_stacks stacks = {0};
+	int error = vc_core_stacks(&extract->core, STACKS_SECONDS, &stacks);
+
+	if (error) {
+		fprintf(stderr, "vramcore: %s: stacks: %s\n", extract->path, vc_error_text(error));
+		return 0;
+	}
+	if (stacks.missing[0])
+		fprintf(stderr, "vramcore: %s: %s\n", extract->path, stacks.missing);
+	extract->stacks_read = stacks.threads;
+	name_threads(&stacks, tables);
+	error = vc_thread_stacks_add(&stacks, tables);
+	vc_thread_stacks_free(&stacks);
+	return error;
+}
+
+/* By the verb that shows them, so that they look the same everywhere. */
+static void show_stacks(const char *path)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		execl("/proc/self/exe", "vramcore", "hang", "--threads", path, (char *)NULL);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
 static int write_snapshot(struct extract *extract)
 {
 	struct vc_make_snapshot wanted = {
@@ -245,6 +302,8 @@ static int write_snapshot(struct extract *extract)
 		.source = &extract->found.source,
 		.trigger = "core",
 		.time = extract->time,
+		.add = extract->stacks ? add_stacks : NULL,
+		.add_self = extract,
 	};
 	struct vc_recording_summary summary;
 	struct vc_faults faults = {0};
@@ -264,6 +323,8 @@ static int write_snapshot(struct extract *extract)
 		fprintf(stderr, "vramcore: %s: %" PRIu64 " damaged or missing places in the recording; the "
 				"evidence of the snapshot names them\n", extract->path, faults.count);
 	print_result(extract, path, bytes, faults.count);
+	if (extract->stacks_read && !extract->json)
+		show_stacks(path);
 	return faults.count ? 1 : 0;
 }
 

@@ -31,6 +31,7 @@ struct native_state {
 
 struct vc_native {
 	Dwfl *dwfl;
+	Elf *core;                  /* of a core file; NULL: a running process */
 	uint64_t pid;
 	const struct vc_memory *memory;
 	struct native_state state;  /* where unwinding begins */
@@ -382,12 +383,68 @@ struct vc_native *vc_native_open(uint64_t pid, const struct vc_memory *memory)
 	return NULL;
 }
 
+/* ---- core files ---- */
+
+/* By build-id: a file that was replaced since is not taken for the one that ran. */
+static const Dwfl_Callbacks core_callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = find_no_debuginfo,
+};
+
+struct vc_native *vc_native_open_core(int descriptor, const struct vc_memory *memory)
+{
+	struct vc_native *native = calloc(1, sizeof(*native));
+
+	if (!native)
+		return NULL;
+	native->memory = memory;
+	elf_version(EV_CURRENT);
+	native->core = elf_begin(descriptor, ELF_C_READ_MMAP, NULL);
+	native->dwfl = dwfl_begin(&core_callbacks);
+	if (native->core && native->dwfl &&
+	    dwfl_core_file_report(native->dwfl, native->core, NULL) > 0 &&
+	    dwfl_report_end(native->dwfl, NULL, NULL) == 0 &&
+	    dwfl_core_file_attach(native->dwfl, native->core) >= 0)
+		return native;
+	vc_native_close(native);
+	return NULL;
+}
+
+static int take_thread(Dwfl_Thread *thread, void *argument)
+{
+	struct vc_thread_stacks *stacks = argument;
+	uint64_t frames[VC_NATIVE_FRAMES_MAX];
+	struct walk walk = {.frames = frames, .max = VC_NATIVE_FRAMES_MAX};
+	struct vc_thread_stack *to = &stacks->thread[stacks->threads];
+
+	if (stacks->threads == VC_THREADS_MAX)
+		return DWARF_CB_ABORT;
+	to->thread = (uint32_t)dwfl_thread_tid(thread);
+	dwfl_thread_getframes(thread, take_frame, &walk);
+	to->native = malloc((walk.count + 1) * sizeof(*frames));
+	if (!to->native)
+		return DWARF_CB_ABORT;
+	memcpy(to->native, frames, walk.count * sizeof(*frames));
+	to->natives = to->guessed_from = walk.count;
+	stacks->threads++;
+	return DWARF_CB_OK;
+}
+
+void vc_native_core_threads(struct vc_native *native, struct vc_thread_stacks *stacks)
+{
+	stacks->thread = calloc(VC_THREADS_MAX, sizeof(*stacks->thread));
+	if (stacks->thread)
+		dwfl_getthreads(native->dwfl, take_thread, stacks);
+}
+
 void vc_native_close(struct vc_native *native)
 {
 	if (!native)
 		return;
 	if (native->dwfl)
 		dwfl_end(native->dwfl);
+	if (native->core)
+		elf_end(native->core);
 	free(native->range);
 	free(native);
 }

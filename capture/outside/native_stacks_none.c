@@ -13,6 +13,17 @@ struct vc_native *vc_native_open(uint64_t pid, const struct vc_memory *memory)
 	return NULL;
 }
 
+struct vc_native *vc_native_open_core(int descriptor, const struct vc_memory *memory)
+{
+	(void)descriptor, (void)memory;
+	return NULL;
+}
+
+void vc_native_core_threads(struct vc_native *native, struct vc_thread_stacks *stacks)
+{
+	(void)native, (void)stacks;
+}
+
 void vc_native_close(struct vc_native *native)
 {
 	(void)native;

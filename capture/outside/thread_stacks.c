@@ -120,17 +120,14 @@ static bool file_known(const struct vc_thread_stacks *stacks, uint64_t address)
 	return false;
 }
 
-static void describe_files(struct look *look)
+void vc_native_files(struct vc_native *native, struct vc_thread_stacks *stacks)
 {
-	struct vc_thread_stacks *stacks = look->stacks;
-
 	for (uint32_t t = 0; t < stacks->threads; t++)
 		for (uint32_t f = 0; f < stacks->thread[t].natives; f++) {
 			uint64_t address = stacks->thread[t].native[f] - (f ? 1 : 0);
 			struct vc_mapped_file file, *grown;
 
-			if (file_known(stacks, address) ||
-			    !vc_native_file(look->native, address, &file))
+			if (file_known(stacks, address) || !vc_native_file(native, address, &file))
 				continue;
 			grown = realloc(stacks->file, (stacks->files + 1) * sizeof(*grown));
 			if (!grown) {
@@ -144,43 +141,44 @@ static void describe_files(struct look *look)
 
 /* ---- Python ---- */
 
-static uint16_t python_version(struct look *look)
+static uint16_t python_version(struct vc_native *native, const struct vc_memory *memory)
 {
 	uint64_t address, version;
 
-	if (vc_native_symbol(look->native, "Py_Version", &address))
-		return vc_memory_word(&look->memory, address, &version) ? (uint16_t)(version >> 16) : 0;
+	if (vc_native_symbol(native, "Py_Version", &address))
+		return vc_memory_word(memory, address, &version) ? (uint16_t)(version >> 16) : 0;
 	/* Before 3.11 no variable tells: functions that came with a version do. */
-	if (vc_native_symbol(look->native, "Py_Is", &address))
+	if (vc_native_symbol(native, "Py_Is", &address))
 		return 0x030a;
-	return vc_native_symbol(look->native, "PyFrame_GetBack", &address) ? 0x0309 : 0;
+	return vc_native_symbol(native, "PyFrame_GetBack", &address) ? 0x0309 : 0;
 }
 
-static void say(struct look *look, const char *text)
+static void say(struct vc_thread_stacks *stacks, const char *text)
 {
-	char *missing = look->stacks->missing;
-	size_t used = strlen(missing);
+	size_t used = strlen(stacks->missing);
 
-	snprintf(missing + used, sizeof(look->stacks->missing) - used, "%s%s", used ? "; " : "", text);
+	snprintf(stacks->missing + used, sizeof(stacks->missing) - used, "%s%s", used ? "; " : "",
+		 text);
 }
 
-static void read_python(struct look *look)
+void vc_python_of_threads(struct vc_native *native, const struct vc_memory *memory,
+			  struct vc_thread_stacks *stacks)
 {
 	struct vc_python python;
 	uint64_t runtime;
 	char text[96];
 	uint16_t version;
 
-	if (!vc_native_symbol(look->native, "_PyRuntime", &runtime))
+	if (!vc_native_symbol(native, "_PyRuntime", &runtime))
 		return; /* no interpreter */
-	version = python_version(look);
-	if (vc_python_open(&python, &look->memory, runtime, version)) {
-		vc_python_stacks(&python, look->stacks->thread, look->stacks->threads);
+	version = python_version(native, memory);
+	if (vc_python_open(&python, memory, runtime, version)) {
+		vc_python_stacks(&python, stacks->thread, stacks->threads);
 		return;
 	}
 	snprintf(text, sizeof(text), "Python %u.%u is not read%s", version >> 8, version & 0xffu,
 		 python.free_threaded ? ": it has no global interpreter lock" : "");
-	say(look, text);
+	say(stacks, text);
 }
 
 /* ---- all ---- */
@@ -192,13 +190,13 @@ static void say_what_is_missing(struct look *look)
 	if (look->place_error || look->memory_error) {
 		snprintf(text, sizeof(text), "stacks: %s (needs the same user, or CAP_SYS_PTRACE)",
 			 strerror(look->place_error ? look->place_error : look->memory_error));
-		say(look, text);
+		say(look->stacks, text);
 	}
 	if (!vc_native_available())
-		say(look, "native stacks: this build has no libdw");
+		say(look->stacks, "native stacks: this build has no libdw");
 	if (look->late) {
 		snprintf(text, sizeof(text), "stacks of %" PRIu32 " threads: out of time", look->late);
-		say(look, text);
+		say(look->stacks, text);
 	}
 }
 
@@ -215,14 +213,14 @@ int vc_thread_stacks_read(uint64_t pid, unsigned int seconds, struct vc_thread_s
 	if (!error && !look.place_error)
 		look.native = vc_native_open(pid, &look.memory);
 	if (look.native) {
-		read_python(&look);
+		vc_python_of_threads(look.native, &look.memory, &stacks);
 		for (uint32_t i = 0; i < stacks.threads; i++) {
 			if (late(&look))
 				look.late++;
 			else
 				unwind_thread(&look, i);
 		}
-		describe_files(&look);
+		vc_native_files(look.native, &stacks);
 	}
 	say_what_is_missing(&look);
 	vc_native_close(look.native);

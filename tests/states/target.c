@@ -8,7 +8,7 @@
  *   target stuck           waits for ever inside a call of the driver
  *   target crash           dies of SIGSEGV when standard input ends
  *   target exit            ends with status 3 when standard input ends
- *   target large BYTES     as wait, with so much memory of zeroes and so much that is written
+ *   target large A B       as wait, with A bytes of memory that is never touched and B that is written
  *   target churn FILE      has up to 3,000 blocks that come and go, until it is killed; their addresses,
  *                          sizes and steps go to the file
  *   target many COUNT      as wait, with so many more blocks
@@ -131,9 +131,13 @@ static void *endless_page(void)
 static NOINLINE void copy_for_ever(void)
 {
 	int (*copy)(void *, device_pointer, size_t);
+	struct driver own; /* the context, for this thread */
 
+	driver_open(&own);
 	*(void **)&copy = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyDtoH_v2");
 	copy(endless_page(), (uintptr_t)weights, 4096);
+	fprintf(stderr, "the copy came back\n");
+	exit(2);
 }
 
 static void *stuck_thread(void *argument)
@@ -205,18 +209,18 @@ static NOINLINE void crash(void)
 #endif
 }
 
-static void large(uint64_t bytes)
+static void large(uint64_t untouched, uint64_t bytes)
 {
-	char *zero = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	char *zero = mmap(NULL, untouched + 4096, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *written = mmap(NULL, bytes / 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			     -1, 0);
+	uint64_t *written = mmap(NULL, bytes + 8, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (zero == MAP_FAILED || written == MAP_FAILED)
 		exit(2);
-	zero[bytes / 2] = 1;
-	for (uint64_t i = 0; i < bytes / 64; i++)
-		written[i] = (char)(i * 2654435761u >> 13);
+	zero[untouched / 2] = 1;
+	for (uint64_t i = 0; i < bytes / 8; i++)
+		written[i] = i * 0x9e3779b97f4a7c15u;
 }
 
 static void many(uint64_t count)
@@ -249,7 +253,7 @@ int main(int argc, char **argv)
 	make_logits((uintptr_t)weights);
 	say("logits", (uintptr_t)weights + MIB);
 	if (!strcmp(mode, "large"))
-		large(number);
+		large(number, argc > 3 ? strtoull(argv[3], NULL, 0) : MIB);
 	if (!strcmp(mode, "many"))
 		many(number);
 	pthread_create(&thread, NULL, !strcmp(mode, "stuck") ? stuck_thread : second_thread, NULL);

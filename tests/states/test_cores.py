@@ -227,7 +227,7 @@ class Cores(Case):
 
     def test_large_and_sparse(self):
         """64 GiB of apparent size, of which almost all is a hole: little memory, little time."""
-        target = Target(self, "large", str(64 << 30), environment=IN_CORE)
+        target = Target(self, "large", str(64 << 30), str(64 << 20), environment=IN_CORE)
         target.process.send_signal(11)
         core = target.crash()
         self.assertGreater(core.stat().st_size, 64 << 30)
@@ -243,6 +243,81 @@ class Cores(Case):
         if "asan" not in str(self.bin):
             self.assertLess(int(usage.read_text()), 64 << 10)  # KiB
         self.check(made, target)
+
+    def threads(self, snapshot):
+        """Functions and lines of every thread, as the snapshot's tables have them, by its number."""
+        out, _ = self.vramcore("hang", "--threads", "--all-frames", snapshot, "--width", "0")
+        found = {}
+        for part in re.split(r"^    thread ", out, flags=re.M)[1:]:
+            head, *frames = part.splitlines()
+            found[int(head.split()[0])] = head, "\n".join(frames)
+        return found
+
+    def test_stacks(self):
+        """Of all threads: the one that crashed, one that waits, the recorder's."""
+        target = Target(self, "crash")
+        numbers = sorted(int(p.name) for p in pathlib.Path(f"/proc/{target.pid}/task").iterdir())
+        core = target.crash()
+        out, error = self.vramcore("extract", core, "-o", "made.vramcore", "--with-stacks")
+        self.assertEqual(error, "")
+        self.assertIn("second_thread", out)  # shown right away
+        made = self.folder / "made.vramcore"
+        self.check(made, target)
+        threads = self.threads(made)
+        self.assertEqual(sorted(threads), numbers)
+        head, stack = threads[target.pid]
+        self.assertIn("states_target, died: Segmentation fault", head)
+        self.assertRegex(stack, r"target\.c:%d +crash\n.*target\.c:\d+ +main\n" % self.lines["crash"])
+        waiting = [stack for _, stack in threads.values() if "second_thread" in stack]
+        self.assertEqual(len(waiting), 1)
+        self.assertRegex(waiting[0], r"pause.*\n.*target\.c:%d +wait_for_ever\n" % self.lines["wait"])
+
+    def test_stacks_without_the_program(self):
+        """What was called from a file that is gone has no unwind table; the rest is there."""
+        program = self.folder / "program"
+        shutil.copy(self.bin / "states_target", program)
+        target, core = self.crashed(IN_CORE, program=program)
+        program.unlink()
+        made, _ = self.extract(core, "--with-stacks")
+        self.assertEqual(len(self.threads(made)), 3)
+        self.check_live(made)
+
+    def check_live(self, made):
+        out, _ = self.vramcore("top", "--allocations", "--json", made)
+        self.assertEqual(json.loads(out)["devices"][0]["live_bytes"], 11 << 20)
+
+    def test_stacks_of_gcore_and_packed(self):
+        target = Target(self, "stuck", environment=IN_CORE)
+        core = target.gcore()
+        subprocess.run(["zstd", "-q", "-1", core, "-o", f"{core}.zst"], check=True)
+        made, _ = self.extract(f"{core}.zst", "--with-stacks")
+        self.assertTrue(any("copy_for_ever" in stack for _, stack in self.threads(made).values()))
+
+    def test_stacks_of_python(self):
+        """Native and Python stacks of one thread."""
+        gil = pathlib.Path(__file__).parent / "gil.py"
+        target = Target(self, gil, "crash", program=sys.executable)
+        core = target.crash()
+        made, _ = self.extract(core, "--with-stacks")
+        _, stack = self.threads(made)[target.pid]
+        line = gil.read_text().splitlines().index("    ctypes.PyDLL(None).abort()") + 1
+        self.assertRegex(stack, r"Python .*gil\.py:%d  <module>" % line)
+        self.assertIn("abort", stack)
+
+    def test_stacks_damaged(self):
+        """libdw is given anything; the snapshot is as good as without it."""
+        target, core = self.crashed(IN_CORE)
+        data = core.read_bytes()
+        front = Elf(data).loads()[0][2]
+        random.seed(9)
+        for _ in range(15):
+            damaged = bytearray(data)
+            for _ in range(8):
+                damaged[random.randrange(64, front)] = random.randrange(256)
+            core.write_bytes(damaged)
+            made, _ = self.extract(core, "--with-stacks", status=(0, 1, 2))
+            if made.exists():
+                self.vramcore("info", made, status=(0, 1))
 
     def test_not_recorded(self):
         target = Target(self, "crash", library="")

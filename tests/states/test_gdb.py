@@ -68,7 +68,8 @@ class Debugger(Case):
         self.check_said(target, *said[:5])
         self.assertIn(f"{target.value['weights']:#x} is 0 bytes into linear", said[5])
         self.assertIn("is 1,032,192 bytes past the end of block", said[7])
-        self.assertIn(f"{target.pid} states_target", said[9])
+        self.assertIn(f"thread {target.pid} states_target", said[9])
+        self.assertIn("wait_for_ever", said[9])
         self.assertEqual(self.errors.count("Python Exception"), 0, self.errors)
 
     def test_stopped_by_signal(self):
@@ -102,8 +103,9 @@ class Debugger(Case):
             self.check_said(target, *said[:5])
             for text in said[5:7]:
                 self.assertIn(f"{target.value['weights']:#x} is 0 bytes into linear", text)
-            said = self.gdb("-c", core, commands=self.questions(target, "$rdi"))
-            self.check_said(target, *said)
+            said = self.gdb("-c", core, commands=self.questions(target, "$rdi") + ["vram threads"])
+            self.check_said(target, *said[:5])
+            self.assertRegex(said[5], r"target\.c:%d  crash" % self.lines["crash"])
 
     def test_core_without_files(self):
         """Neither the program nor the library is there any more."""
