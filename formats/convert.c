@@ -372,6 +372,8 @@ static int convert(struct vc_conversion *conversion)
 	if (!error)
 		error = vc_convert_finish_records(conversion);
 	if (!error)
+		error = vc_convert_paths(conversion);
+	if (!error)
 		error = vc_convert_walk(conversion);
 	if (!error)
 		error = convert_process(conversion);

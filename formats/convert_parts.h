@@ -101,6 +101,10 @@ int vc_convert_string(struct vc_conversion *conversion, uint64_t id, uint64_t *r
 int vc_convert_stack(struct vc_conversion *conversion, uint64_t id, uint64_t *ret);
 int vc_convert_tables(struct vc_conversion *conversion);
 
+/* convert_paths.c */
+/** Modules of models, and those of `allocations`, once that is as it stays. */
+int vc_convert_paths(struct vc_conversion *conversion);
+
 /* convert_walk.c */
 /** Opens the walk file, once S is known; one that is not good is a fault. */
 int vc_convert_walk_open(struct vc_conversion *conversion);

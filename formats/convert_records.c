@@ -82,7 +82,7 @@ static int add_allocation(struct vc_conversion *conversion, const struct vc_reco
 	VC_CELL(conversion, allocations_flags, row) = record->flags;
 	VC_CELL(conversion, allocations_call, row) = record->call_name;
 	VC_CELL(conversion, allocations_label, row) = record->label;
-	VC_CELL(conversion, allocations_segment, row) = 0;
+	VC_CELL(conversion, allocations_segment, row) = record->module_object; /* for convert_paths.c */
 	VC_CELL(conversion, allocations_block_state, row) = 0;
 	VC_CELL(conversion, allocations_metadata, row) = 0;
 	if (record->time > conversion->latest)

@@ -108,6 +108,7 @@ enum vc_recording_table {
 	VC_REC_ENVIRONMENT = 11,   /* struct vc_environment_row */
 	VC_REC_CODES = 12,    /* struct vc_code_row */
 	VC_REC_EVALS = 13,    /* struct vc_eval_row */
+	VC_REC_PATHS = 14,    /* struct vc_path_row */
 	VC_REC_TABLES
 };
 
@@ -240,6 +241,14 @@ struct vc_eval_row {
 	uint64_t low, high;   /* first address and one past the last, minus the module's bias */
 	uint32_t module;      /* row of modules plus 1 */
 	uint32_t reserved32;
+};
+
+/** A module of a model: where it stands in it from a moment on. */
+struct vc_path_row {
+	uint64_t check;       /* over the words after it, number = row; 0: not there */
+	uint64_t object;      /* address of the module object */
+	uint64_t number;      /* S when it was seen there */
+	uint32_t path, class; /* strings */
 };
 
 /** Totals of one site. All but the checked head are words that change. */

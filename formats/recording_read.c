@@ -33,6 +33,7 @@ const char *vc_recording_table_name(uint32_t table)
 		[VC_REC_ENVIRONMENT] = "environment",
 		[VC_REC_CODES] = "codes",
 		[VC_REC_EVALS] = "evals",
+		[VC_REC_PATHS] = "paths",
 	};
 
 	return table < VC_REC_TABLES && name[table] ? name[table] : "unknown";
@@ -143,6 +144,7 @@ static const struct item_layout {
 				sizeof(struct vc_environment_row) / 8 - 1},
 	[VC_REC_CODES] = {sizeof(struct vc_code_row), 8, sizeof(struct vc_code_row) / 8 - 1},
 	[VC_REC_EVALS] = {sizeof(struct vc_eval_row), 8, sizeof(struct vc_eval_row) / 8 - 1},
+	[VC_REC_PATHS] = {sizeof(struct vc_path_row), 8, sizeof(struct vc_path_row) / 8 - 1},
 };
 
 static void chunk_fault(struct vc_recording *recording, uint32_t index, int error,

@@ -10,6 +10,7 @@
 #include "capture/inside/interpreter_allocator.h"
 #include "capture/inside/interpreter_api.h"
 #include "capture/inside/phase.h"
+#include "capture/inside/python.h"
 #include "capture/inside/space.h"
 #include "capture/inside/start.h"
 #include "capture/inside/store.h"
@@ -240,6 +241,24 @@ static void watch_failures(void)
 	vc_py.PyErr_Clear();
 }
 
+/* The code whose frames have a module of a model as their first local; the program may replace it. */
+static void watch_modules(void)
+{
+	struct vc_python_object *class = vc_py_global(vc_py_module("torch.nn.modules.module"), "Module");
+	struct vc_python_object *name, *function = NULL;
+	uint64_t code = 0;
+
+	name = class ? vc_py.PyUnicode_InternFromString("_wrapped_call_impl") : NULL;
+	if (name) {
+		function = vc_py._PyType_Lookup(class, name);
+		vc_py.Py_DecRef(name);
+	}
+	if (function && vc_py_type(function) == vc_py.PyFunction_Type)
+		code = (uint64_t)(uintptr_t)vc_py.PyFunction_GetCode(function);
+	vc_python_module_code(code);
+	vc_py.PyErr_Clear();
+}
+
 static bool being_imported(struct vc_python_object *torch)
 {
 	struct vc_python_object *spec = vc_py_global(torch, "__spec__"), *initializing;
@@ -268,6 +287,7 @@ bool vc_work_start(enum vc_helper_state *ret)
 		vc_enter();
 		watch_steps();
 		watch_failures();
+		watch_modules();
 		vc_leave();
 	}
 	*ret = torch ? VC_HELPER_RUNS : VC_HELPER_NO_TORCH;
@@ -293,6 +313,7 @@ uint32_t vc_work_walk(uint64_t number, bool failure)
 		return 0;
 	}
 	silence_begin(&silence);
+	watch_modules();
 	vc_allocator_walk(walk, failure);
 	wish.full = work.trainer == vc_thread_local.id;
 	wish.deadline = monotonic_time() + (failure ? FAILURE_DEADLINE : WALK_DEADLINE);

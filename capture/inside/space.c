@@ -671,7 +671,7 @@ static int file_make(const struct vc_store_options *options, int *ret_descriptor
 static bool is_first(enum vc_recording_table table, unsigned round)
 {
 	/* A program without Python has none of these. */
-	if (table == VC_REC_CODES || table == VC_REC_EVALS)
+	if (table == VC_REC_CODES || table == VC_REC_EVALS || table == VC_REC_PATHS)
 		return false;
 	if (round == 0)
 		return true;

@@ -78,7 +78,8 @@ void vc_space_forget(void);
 	X(FAILURE_SITES, sizeof(struct vc_failure_site_row), 7, 6)                                 \
 	X(ENVIRONMENT, sizeof(struct vc_environment_row), 8, 4)                                    \
 	X(CODES, sizeof(struct vc_code_row), 7, 6)                                                 \
-	X(EVALS, sizeof(struct vc_eval_row), 7, 0)
+	X(EVALS, sizeof(struct vc_eval_row), 7, 0)                                                 \
+	X(PATHS, sizeof(struct vc_path_row), 8, 6)
 
 struct vc_table_shape {
 	uint16_t item;

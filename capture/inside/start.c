@@ -17,6 +17,7 @@
 #include "capture/inside/observe.h"
 #include "capture/inside/failure.h"
 #include "capture/inside/python.h"
+#include "capture/inside/paths.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
@@ -156,6 +157,7 @@ static void forget(void)
 	vc_failure_forget();
 	vc_interpreter_forget();
 	vc_walk_forget();
+	vc_paths_forget();
 }
 
 static void open_recording(void)

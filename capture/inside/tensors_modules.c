@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "capture/inside/paths.h"
 #include "capture/inside/tensors_parts.h"
 
 #define DEPTH_MAX 64
@@ -98,6 +99,7 @@ static void module_below(struct names *names, struct vc_python_object *module, i
 	if (!path || vc_set_add(&walk->pages, &walk->modules, module, &is_new) == VC_NOT_THERE)
 		return;
 	*path = vc_walk_string(walk->file, names->buffer, names->text.length);
+	vc_paths_note(module, names->buffer, names->text.length, vc_py_type_name(vc_py_type(module)));
 	dict = vc_object_dict(module);
 	if (!dict)
 		return;

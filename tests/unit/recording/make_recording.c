@@ -23,6 +23,7 @@ static const size_t item_bytes[VC_REC_TABLES] = {
 	[VC_REC_ENVIRONMENT] = sizeof(struct vc_environment_row),
 	[VC_REC_CODES] = sizeof(struct vc_code_row),
 	[VC_REC_EVALS] = sizeof(struct vc_eval_row),
+	[VC_REC_PATHS] = sizeof(struct vc_path_row),
 };
 
 void made_chunk(struct made_recording *made, uint32_t index, const struct vc_chunk *chunk)
