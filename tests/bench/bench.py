@@ -87,7 +87,7 @@ def pair(bench, mode, depth, count, **more):
 
 def part_hooks(bench):
     recorded = {"LD_PRELOAD": bench.program("libvramcore.so")}
-    kinds = [("driver", recorded), ("block", recorded)]
+    kinds = [("driver", recorded), ("block", recorded), ("torch", recorded)]
     have = os.path.exists(HEAPTRACK)
     if have:
         kinds.append(("malloc", {"LD_PRELOAD": HEAPTRACK, "DUMP_HEAPTRACK_OUTPUT": "/dev/null"}))
@@ -104,6 +104,7 @@ def part_hooks(bench):
     middle = {key: [statistics.median(column) for column in zip(*values)]
               for key, values in added.items()}
     names = {"driver": "cuMemAlloc + cuMemFree", "block": "vramcore_block + _free",
+             "torch": "report of PyTorch's allocator, both",
              "malloc": "heaptrack, malloc + free"}
     rows = []
     for depth in DEPTHS:

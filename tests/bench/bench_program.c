@@ -2,8 +2,9 @@
 /*
  * The programs that bench.py runs with and without a recorder.
  *
- *   bench_program pairs driver|block|alone|malloc FRAMES PAIRS
- *       driver calls, blocks, blocks of a program without a driver, or malloc and free:
+ *   bench_program pairs driver|block|torch|alone|malloc FRAMES PAIRS
+ *       driver calls, blocks, blocks as PyTorch reports them (to nobody where there is no recorder),
+ *       blocks of a program without a driver, or malloc and free:
  *       allocations and frees at the stacks of shape.h, each timed; prints nanoseconds of a pair:
  *       median, 99th percentile, processor time of the whole loop by pair; and all pairs made
  *   bench_program calls LIVE STEPS PAIRS
@@ -17,6 +18,7 @@
  *
  * All but alone and malloc need a driver. FRAMES counts from _start to the function that allocates.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -92,8 +94,16 @@ static void pin(void)
 
 /* ---- pairs ---- */
 
+/* c10::reportMemoryUsageToProfiler and its Device. */
+struct device {
+	int8_t type, index;
+};
+typedef void report_function(void *, int64_t, uint64_t, uint64_t, struct device);
+#define REPORT "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+
 static struct {
-	enum { DRIVER, BLOCK, ALONE, MALLOC } mode;
+	enum { DRIVER, BLOCK, TORCH, ALONE, MALLOC } mode;
+	report_function *report;
 	uint64_t turn; /* even: allocates, odd: frees what is WINDOW pairs old */
 	device_pointer block[WINDOW];
 	uint32_t taken[WINDOW]; /* nanoseconds of the allocation */
@@ -101,6 +111,14 @@ static struct {
 	uint64_t measured, wanted;
 	device_pointer pool;
 } pairs;
+
+static void report(device_pointer block, int64_t size)
+{
+	const struct device device = {1, 0};
+
+	if (pairs.report)
+		pairs.report((void *)(uintptr_t)block, size, 0, 0, device);
+}
 
 static void pair_allocate(uint64_t number)
 {
@@ -116,6 +134,10 @@ static void pair_allocate(uint64_t number)
 	case ALONE:
 		*block = pairs.pool + number * 13 % WINDOW * 32768;
 		vramcore_block((void *)(uintptr_t)*block, 512 * (1 + number * 7 % 61), NULL);
+		break;
+	case TORCH:
+		*block = pairs.pool + number * 13 % WINDOW * 32768;
+		report(*block, 512 * (1 + (int64_t)number * 7 % 61));
 		break;
 	case MALLOC:
 		*block = (uintptr_t)malloc(64 + number * 7 % 61 * 16);
@@ -140,6 +162,9 @@ static void pair_free(uint64_t number)
 	case BLOCK:
 	case ALONE:
 		vramcore_block_free((void *)(uintptr_t)block);
+		break;
+	case TORCH:
+		report(block, -512);
 		break;
 	case MALLOC:
 		free((void *)(uintptr_t)block);
@@ -169,10 +194,12 @@ static int run_pairs(const char *mode, unsigned int frames, uint64_t count)
 
 	pairs.mode = !strcmp(mode, "driver") ? DRIVER :
 		     !strcmp(mode, "block")  ? BLOCK :
+		     !strcmp(mode, "torch")  ? TORCH :
 		     !strcmp(mode, "alone")  ? ALONE :
 					       MALLOC;
 	pairs.pair = room_for(count, sizeof(*pairs.pair));
 	pairs.pool = 0x7f0000000000;
+	*(void **)&pairs.report = dlsym(RTLD_DEFAULT, REPORT);
 	if (pairs.mode < ALONE) {
 		driver_open(&driver);
 		if (driver.memory_allocate(&pairs.pool, WINDOW * 32768))
