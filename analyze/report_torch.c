@@ -72,6 +72,41 @@ static void said_number(struct vc_emit *emit, const char *name, bool said, uint6
 		vc_emit_null(emit, name);
 }
 
+/**
+ * What only PyTorch's own list of segments tells, where the interpreter could be asked for it at the
+ * moment: a list that was made a little later has other blocks.
+ */
+static void report_own_list(struct vc_emit *emit, const struct vc_tables *tables,
+			    uint32_t device_plus_one, uint64_t allocated)
+{
+	struct vc_torch_numbers numbers = {0};
+	bool known = tables->rows[VC_TABLE_segments] != 0 && device_plus_one;
+	struct vc_text text = {0};
+
+	if (known)
+		vc_torch_numbers(tables, device_plus_one - 1, &numbers);
+	known = known && numbers.segments && numbers.allocated == allocated;
+	said_number(emit, "active", known, numbers.active);
+	said_number(emit, "requested", known && numbers.requested_known, numbers.requested);
+	said_number(emit, "inactive_split", known, numbers.inactive_split);
+	said_number(emit, "pending_free", known, numbers.pending_free);
+	said_number(emit, "rounding_waste", known && numbers.requested_known,
+		    numbers.rounding_waste);
+	if (!known)
+		return;
+	add_bytes(&text, emit, "  by its own list: active", numbers.active);
+	if (numbers.requested_known)
+		add_bytes(&text, emit, ", requested", numbers.requested);
+	add_bytes(&text, emit, ", inactive split", numbers.inactive_split);
+	if (numbers.pending_free)
+		add_bytes(&text, emit, ", waiting for a stream", numbers.pending_free);
+	vc_text_add(&text, ", ");
+	vc_text_number(&text, numbers.segments);
+	vc_text_add(&text, numbers.segments == 1 ? " segment" : " segments");
+	vc_emit_line(emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
 void vc_report_torch_recorded(struct vc_emit *emit, const struct vc_tables *tables,
 			      const struct vc_account *account, const struct vc_map *map,
 			      uint32_t device_plus_one)
@@ -107,6 +142,7 @@ void vc_report_torch_recorded(struct vc_emit *emit, const struct vc_tables *tabl
 	vc_emit_number(emit, "largest_hole", hole);
 	said_number(emit, "said_allocated", recorded.said, recorded.said_allocated);
 	said_number(emit, "said_reserved", recorded.said, recorded.said_reserved);
+	report_own_list(emit, tables, device_plus_one, recorded.allocated);
 	vc_emit_object_end(emit);
 }
 

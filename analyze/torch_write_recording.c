@@ -113,6 +113,8 @@ static int find_pieces(struct writer *writer)
 
 		if (piece.size > UINT64_MAX - piece.address)
 			piece.size = UINT64_MAX - piece.address;
+		if (!piece.requested) /* unknown */
+			piece.requested = piece.size;
 		if (vc_torch_is_segment(tables, row))
 			writer->segments[writer->segment_count++] = piece;
 		else if (is_block(tables, row))

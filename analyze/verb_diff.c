@@ -31,6 +31,19 @@ static const struct vc_tables *last_tables(const struct report *report)
 
 /* ---- the lines above a table ---- */
 
+/** True where all that is cached on a device, in all files, is PyTorch's. */
+static bool cached_by_torch(const struct report *report, uint32_t device_plus_one)
+{
+	for (unsigned i = 0; i < report->session->count; i++) {
+		const struct vc_account_device *device = vc_account_find_device(
+			&report->session->accounts[i], device_plus_one);
+
+		if (device && device->torch_cached != device->cached_bytes)
+			return false;
+	}
+	return true;
+}
+
 /** "step 1,000 -> 50,000, after step", or both moments in full where they differ. */
 static void add_moments(const struct report *report, struct vc_text *text)
 {
@@ -99,7 +112,9 @@ static void emit_heading(struct report *report, const struct vc_diff_device *dev
 	vc_emit_heading(report->emit, "%s", vc_text_get(&text));
 	vc_text_clear(&text);
 	if (device->cached[0] || device->cached[last]) {
-		vc_text_add(&text, "cached by the program's allocator, free ");
+		vc_text_add(&text, "cached by %s, free ",
+			    cached_by_torch(report, device->device_plus_one) ?
+				    "PyTorch" : "the program's allocator");
 		vc_text_bytes(&text, device->cached[0], exact);
 		vc_text_add(&text, " -> ");
 		vc_text_bytes(&text, device->cached[last], exact);

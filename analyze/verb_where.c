@@ -74,6 +74,8 @@ static void add_live(const struct report *report, struct vc_text *text, uint64_t
 		  live(report, VC_COL_allocations_address, row),
 		  live(report, VC_COL_allocations_size, row),
 		  vc_string(report->tables, VC_COL_allocations_label, row));
+	if (vc_account_row_is_torch(&report->session->accounts[0], row))
+		vc_text_add(text, " (a segment of PyTorch's)");
 	vc_text_add(text, ", allocated at ");
 	add_site(report, text, live_stack(report, row));
 	vc_text_add(text, ", ");
@@ -257,8 +259,10 @@ static void emit_freed(struct report *report)
 		vc_text_add(&text, ", freed ");
 		add_when(report, &text, vc_value(tables, VC_COL_freed_death_step, row),
 			 vc_value(tables, VC_COL_freed_death_time, row));
-		vc_text_add(&text, " at ");
-		add_site(report, &text, death_stack(tables, row));
+		if (death_stack(tables, row)) { /* of PyTorch's blocks there is none */
+			vc_text_add(&text, " at ");
+			add_site(report, &text, death_stack(tables, row));
+		}
 		if (i < FREED_SHOWN)
 			vc_emit_line(report->emit, "  was    %s", vc_text_get(&text));
 		vc_text_clear(&text);
