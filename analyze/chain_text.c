@@ -180,17 +180,22 @@ static void add_caller(struct vc_text *text, const struct vc_frame_name *frame,
 		add_function(text, frame->function);
 }
 
-/** In a dump of PyTorch's allocator everything goes through PyTorch: it need not be said. */
-static bool is_expected(const struct vc_frame_name *frame)
+/**
+ * In a dump of PyTorch's allocator everything goes through PyTorch, and a line of Python that
+ * allocates nearly always does: it need not be said.
+ */
+static bool is_expected(const struct vc_frame_name *frame, const struct vc_frame_name *user)
 {
-	return !*frame->module && !strcmp(frame->library, "PyTorch");
+	return (!*frame->module || user->verbatim) &&
+	       (!strcmp(frame->library, "PyTorch") || !strcmp(frame->library, "Python"));
 }
 
 /** The first library that the user's code went through, outermost; NULL none. */
 static const char *through_library(const struct vc_chain *chain)
 {
 	for (uint32_t i = chain->user; chain->has_user && i-- > 0;)
-		if (chain->frames[i]->owner == VC_OWNER_LIBRARY && !is_expected(chain->frames[i]))
+		if (chain->frames[i]->owner == VC_OWNER_LIBRARY &&
+		    !is_expected(chain->frames[i], chain->frames[chain->user]))
 			return chain->frames[i]->library;
 	return NULL;
 }

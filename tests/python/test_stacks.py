@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks of Python in recordings against sys._getframe, for every CPython that is found.
 
-usage: test_stacks.py BINARY_FOLDER
+usage: test_stacks.py BINARY_FOLDER [bench]
 
 Interpreters: python3.9 to python3.14 of PATH and of pyenv, and those that VRAMCORE_PYTHONS names
-(separated by colons). Versions without one are skipped and said. Exit status 77: none was found.
+(separated by colons). `bench` prints what a stack costs instead. Versions without one are skipped and said. Exit status 77: none was found.
 """
 import glob
 import json
@@ -169,7 +169,7 @@ def check_version(version, python):
         wrong(f"{python}: only {stacks} stacks were compared")
 
 
-def check_embedded(version, python):
+def check_embedded(version, python, *arguments):
     """The version's libpython inside a program of ours; many builds of an interpreter have none."""
     said = subprocess.run([python, "-c", "import sys, sysconfig; get = sysconfig.get_config_var; "
                            "print(get('LIBDIR'), get('INSTSONAME'), sys.base_prefix, sep='\\n')"],
@@ -180,11 +180,11 @@ def check_embedded(version, python):
     if ".so" not in library or not os.path.exists(library):
         print(f"SKIPPED: {python} has no libpython{version}.so, not embedded", flush=True)
         return
-    done = subprocess.run([BIN / "python_embedded", library], env={**ENVIRONMENT, "PYTHONHOME": said[2]},
+    done = subprocess.run([BIN / "python_embedded", library, *arguments], env={**ENVIRONMENT, "PYTHONHOME": said[2]},
                           capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         wrong(f"{library} embedded: status {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1500:]}")
-    print(f"{version} {library}: embedded", flush=True)
+    print(done.stdout.strip() if arguments else f"{version} {library}: embedded", flush=True)
 
 
 def check_refused(version, python):
@@ -203,10 +203,13 @@ def main():
         if version not in found:
             print(f"SKIPPED: no CPython {version}", flush=True)
         for python in found.get(version, []):
+            if sys.argv[2:]:
+                check_embedded(version, python, "bench")
+                continue
             check_version(version, python)
             if not python.endswith(".sh"):
                 check_embedded(version, python)
-    for python in found.get("3.8", []):
+    for python in found.get("3.8", []) if not sys.argv[2:] else []:
         check_refused("3.8", python)
     print(f"{len(WRONG)} wrong")
     if not any(version in found for version in ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")):

@@ -165,6 +165,30 @@ uint32_t made_module(struct made_recording *made, const char *path, uint64_t bia
 	return row_add(made, VC_REC_MODULES, &row);
 }
 
+uint32_t made_code(struct made_recording *made, const char *name, uint16_t version,
+		   uint32_t first_line, const void *line_table, uint32_t bytes)
+{
+	struct vc_code_row row = {.first_line = first_line, .line_table_bytes = bytes,
+				  .version = version};
+	uint64_t words[16] = {0};
+
+	assert(bytes <= sizeof(words));
+	memcpy(words, line_table, bytes);
+	row.name = made_string(made, name);
+	row.file = made_string(made, "/src/train.py");
+	if (bytes)
+		row.line_table = made_stack(made, words, (bytes + 7) / 8, 0);
+	return row_add(made, VC_REC_CODES, &row);
+}
+
+uint32_t made_eval(struct made_recording *made, uint32_t module_plus_one, uint64_t low,
+		   uint64_t high)
+{
+	struct vc_eval_row row = {.low = low, .high = high, .module = module_plus_one};
+
+	return row_add(made, VC_REC_EVALS, &row);
+}
+
 uint32_t made_site(struct made_recording *made, uint32_t stack, uint16_t device_plus_one,
 		   uint8_t kind, const uint64_t totals[4], uint64_t peak_epoch, uint64_t peak_bytes)
 {
@@ -303,6 +327,7 @@ struct vc_record made_linear(uint64_t birth)
 
 struct golden_names {
 	uint32_t stack[3], label, call;
+	uint32_t python;
 };
 
 static struct vc_record golden_record(const struct golden_names *names, uint64_t birth)
@@ -327,6 +352,7 @@ static void golden_records(struct made_recording *made, const struct golden_name
 		record.phase = names->label;
 		record.module = names->call;
 		record.references = vc_word(i);
+		record.python = names->python;
 		made_record(made, i, 2 * i + 2, VC_RECORD_LIVE, 0, record);
 	}
 	block.kind = VC_KIND_BLOCK;
@@ -343,6 +369,18 @@ static void golden_records(struct made_recording *made, const struct golden_name
 			   golden_record(names, birth[entry]));
 }
 
+/* Two functions of one file: lines 11 and 20. */
+static void golden_python(struct made_recording *made, struct golden_names *names)
+{
+	static const uint8_t lines[] = {4, 1, 8, 9};
+	const uint64_t frames[2] = {vc_python_frame(1, 6, 0), vc_python_frame(2, 0, 1)};
+
+	made_code(made, "step", 0x0309, 10, lines, sizeof(lines));
+	made_code(made, "<module>", 0x0309, 20, "", 0);
+	made_eval(made, 1, 0x1100, 0x1200);
+	names->python = made_stack(made, frames, 2, 0);
+}
+
 static void golden_tables(struct made_recording *made, struct golden_names *names)
 {
 	static const uint8_t build_id[20] = {0xde, 0xad, 0xbe, 0xef, 1, 2, 3};
@@ -353,6 +391,7 @@ static void golden_tables(struct made_recording *made, struct golden_names *name
 	made_module(made, "/lib/libcuda.so.1", 0x7f1234560000, build_id, 8);
 	for (unsigned i = 0; i < 3; i++)
 		names->stack[i] = made_stack(made, frames, i + 1, i);
+	golden_python(made, names);
 	names->label = made_string(made, "weights");
 	names->call = made_string(made, "cuMemAlloc_v2");
 	made_site(made, 0, 0, 0, totals, 0, 0);
@@ -403,8 +442,8 @@ void made_golden(struct made_recording *made)
 	static const struct made_sizes sizes = {{
 		[VC_REC_RECORDS] = 24,
 		[VC_REC_FREED] = 8,
-		[VC_REC_STACKS] = 48,
-		[VC_REC_STRINGS] = 160,
+		[VC_REC_STACKS] = 64,
+		[VC_REC_STRINGS] = 180,
 		[VC_REC_MODULES] = 4,
 		[VC_REC_SITES] = 6,
 		[VC_REC_THREADS] = 4,
@@ -412,6 +451,8 @@ void made_golden(struct made_recording *made)
 		[VC_REC_FAILURES] = 4,
 		[VC_REC_FAILURE_SITES] = 6,
 		[VC_REC_ENVIRONMENT] = 4,
+		[VC_REC_CODES] = 2,
+		[VC_REC_EVALS] = 1,
 	}};
 	struct golden_names names;
 	struct vc_root *root;

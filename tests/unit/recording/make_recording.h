@@ -37,6 +37,11 @@ uint32_t made_stack(struct made_recording *made, const uint64_t *frames, uint32_
 		    uint32_t end);
 uint32_t made_module(struct made_recording *made, const char *path, uint64_t bias,
 		     const uint8_t *build_id, uint32_t build_id_bytes);
+/** A code object: the line table's bytes are kept as a stack. */
+uint32_t made_code(struct made_recording *made, const char *name, uint16_t version,
+		   uint32_t first_line, const void *line_table, uint32_t bytes);
+uint32_t made_eval(struct made_recording *made, uint32_t module_plus_one, uint64_t low,
+		   uint64_t high);
 /** Totals: allocated count and bytes, freed count and bytes. */
 uint32_t made_site(struct made_recording *made, uint32_t stack, uint16_t device_plus_one,
 		   uint8_t kind, const uint64_t totals[4], uint64_t peak_epoch,

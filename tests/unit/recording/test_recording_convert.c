@@ -592,6 +592,98 @@ static void test_dangling(void **state)
 	made_end(&made);
 }
 
+/* ---- Python ---- */
+
+/* Lines of one code object by the offsets of instructions, worked out by hand from the table. */
+static void check_lines(uint16_t version, const uint8_t *table, uint32_t bytes,
+			const uint32_t (*want)[2], uint32_t count)
+{
+	static const struct made_sizes sizes = {{
+		[VC_REC_RECORDS] = 4, [VC_REC_FREED] = 4, [VC_REC_STACKS] = 64,
+		[VC_REC_STRINGS] = 64, [VC_REC_CODES] = 2, [VC_REC_EVALS] = 1,
+	}};
+	struct vc_record record = made_linear(1);
+	struct made_recording made;
+	struct vc_tables tables;
+	uint64_t frames[16];
+
+	assert_true(count <= 16);
+	made_start(&made, &sizes);
+	made.root->clock = vc_word(100);
+	made_code(&made, "f", version, 10, table, bytes);
+	for (uint32_t i = 0; i < count; i++)
+		frames[i] = vc_python_frame(1, want[i][0], i + 1 == count);
+	record.python = made_stack(&made, frames, count, 0);
+	made_record(&made, 0, 1, VC_RECORD_LIVE, 0, record);
+	convert_whole(&made, NULL, &tables);
+	assert_int_equal(CELL(&tables, allocations_python, 0), 1);
+	assert_int_equal(CELL(&tables, source_stacks_count, 0), count);
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t frame = CELL(&tables, source_lists_frame, i);
+
+		assert_int_equal(CELL(&tables, source_lists_entry, i), i + 1 == count);
+		assert_true(frame > 0 && frame <= tables.rows[VC_TABLE_source_frames]);
+		assert_string_equal(TEXT(&tables, source_frames_function, frame - 1), "f");
+		assert_string_equal(TEXT(&tables, source_frames_file, frame - 1), "/src/train.py");
+		assert_int_equal(CELL(&tables, source_frames_line, frame - 1), want[i][1]);
+	}
+	vc_tables_deinit(&tables);
+	made_end(&made);
+}
+
+static void test_python_lines(void **state)
+{
+	/* code bytes and change of line */
+	static const uint8_t before_310[] = {4, 1, 6, 0xff, 2, 5};
+	static const uint32_t want_39[][2] = {{0, 10}, {3, 10}, {4, 11}, {9, 11}, {10, 10},
+					      {11, 10}, {12, 15}, {5000, 15}};
+	/* the same, each pair for its own bytes; 0x80: no line */
+	static const uint8_t of_310[] = {4, 0, 4, 3, 2, 0x80, 6, 0xfe};
+	static const uint32_t want_310[][2] = {{0, 10}, {4, 13}, {7, 13}, {8, 0}, {10, 11}, {16, 0}};
+	/* short form 4 bytes; line +1; no columns -3, 4 bytes; none; long form +100 */
+	static const uint8_t of_311[] = {0x81, 0x20, 0xd8, 1, 2, 0xe9, 7, 0xf8, 0xf0, 0x48, 3, 0, 1, 2};
+	static const uint32_t want_311[][2] = {{0, 10}, {2, 10}, {4, 11}, {6, 8}, {8, 8}, {10, 0},
+					       {12, 108}, {14, 0}};
+
+	(void)state;
+	check_lines(0x0309, before_310, sizeof(before_310), want_39, 8);
+	check_lines(0x030a, of_310, sizeof(of_310), want_310, 6);
+	check_lines(0x030b, of_311, sizeof(of_311), want_311, 8);
+	check_lines(0x030e, of_311, sizeof(of_311), want_311, 8);
+	/* a table of no bytes: all of it is one line; one that breaks off: unknown */
+	check_lines(0x0309, before_310, 0, (const uint32_t[][2]){{0, 10}, {40, 10}}, 2);
+	check_lines(0x030b, of_311, 10, (const uint32_t[][2]){{4, 11}, {12, 0}}, 2);
+}
+
+/* Rows that are not there, and a native stack where one of Python belongs. */
+static void test_python_damage(void **state)
+{
+	struct vc_record record = made_linear(1);
+	uint64_t frames[3] = {vc_python_frame(900, 4, 0), vc_python_frame(0, 4, 1),
+			      vc_python_frame(UINT32_MAX, VC_PYTHON_OFFSET, 1)};
+	struct vc_faults faults = {0};
+	struct made_recording made;
+	struct vc_tables tables;
+
+	(void)state;
+	made_start(&made, &small);
+	made.root->clock = vc_word(100);
+	record.python = made_stack(&made, frames, 3, 0);
+	made_record(&made, 0, 1, VC_RECORD_LIVE, 0, record);
+	assert_int_equal(convert_made(&made, NULL, &tables, &faults), 0);
+	assert_true(has_fault(&faults, VC_E_RANGE, "codes"));
+	assert_int_equal(CELL(&tables, allocations_python, 0), 1);
+	assert_int_equal(CELL(&tables, source_stacks_count, 0), 3);
+	for (uint64_t i = 0; i < 3; i++) {
+		uint64_t frame = CELL(&tables, source_lists_frame, i) - 1;
+
+		assert_string_equal(TEXT(&tables, source_frames_function, frame), "");
+		assert_int_equal(CELL(&tables, source_frames_line, frame), 0);
+	}
+	vc_tables_deinit(&tables);
+	made_end(&made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -610,6 +702,8 @@ int main(void)
 		cmocka_unit_test(test_torn_commit),
 		cmocka_unit_test(test_parents),
 		cmocka_unit_test(test_dangling),
+		cmocka_unit_test(test_python_lines),
+		cmocka_unit_test(test_python_damage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
