@@ -412,7 +412,8 @@ static void find_user(struct vc_chain *chain)
 			chain->has_user = true;
 			return;
 		}
-		if (chain->frames[i]->owner == VC_OWNER_LIBRARY && library == chain->count)
+		if (chain->frames[i]->owner == VC_OWNER_LIBRARY &&
+		    (library == chain->count || vc_owner_tells(chain->frames[i])))
 			library = i;
 	}
 	chain->user = chain->shown = library < chain->count ? library : 0;
@@ -677,6 +678,8 @@ static uint64_t chain_hash(const struct vc_chain *chain, unsigned depth)
 	}
 	if (!before && chain->count)
 		hash = mix_frame(hash, chain->frames[0]);
+	if (chain->count && !chain->has_user && vc_owner_tells(chain->frames[chain->user]))
+		hash = mix_text(hash, chain->frames[chain->user]->function);
 	return hash;
 }
 

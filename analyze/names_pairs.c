@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "analyze/owner.h"
 
 /* ---- which were asked for ---- */
 
@@ -167,7 +168,8 @@ static void find_user(struct vc_chain *chain)
 		}
 		if (frame->owner == VC_OWNER_USER && native == chain->count)
 			native = i;
-		if (frame->owner == VC_OWNER_LIBRARY && library == chain->count)
+		if (frame->owner == VC_OWNER_LIBRARY &&
+		    (library == chain->count || vc_owner_tells(frame)))
 			library = i;
 	}
 	chain->has_user = native < chain->count;

@@ -75,3 +75,22 @@ void vc_owner_find(struct vc_frame_name *frame)
 	frame->owner = rule ? rule->owner : VC_OWNER_USER;
 	frame->library = rule ? rule->name : NULL;
 }
+
+bool vc_owner_tells(const struct vc_frame_name *frame)
+{
+	static const struct {
+		const char *start, *part;
+	} telling[] = {
+#define VC_TELLING(start, part) {start, part},
+#include "analyze/telling.def"
+#undef VC_TELLING
+	};
+
+	if (!frame->function || frame->owner != VC_OWNER_LIBRARY)
+		return false;
+	for (size_t i = 0; i < COUNT(telling); i++)
+		if (!strncmp(frame->function, telling[i].start, strlen(telling[i].start)) &&
+		    strstr(frame->function, telling[i].part))
+			return true;
+	return false;
+}

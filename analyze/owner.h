@@ -12,6 +12,9 @@
 /** Fills owner and library from module, function and file. */
 void vc_owner_find(struct vc_frame_name *frame);
 
+/** Whether it says for whom a library works; see telling.def. */
+bool vc_owner_tells(const struct vc_frame_name *frame);
+
 /** Whether a loaded object is the driver or CUDA's runtime, by its path. */
 bool vc_owner_is_driver(const char *path);
 

@@ -160,6 +160,8 @@ static void add_torch(struct work *work, unsigned file, const struct vc_account 
 {
 	const struct vc_tables *tables = &work->models[file].tables;
 
+	if (!tables->column[VC_COL_allocations_size]) /* not asked for: nothing was summed */
+		return;
 	for (uint64_t i = 0; account->has_torch && i < tables->rows[VC_TABLE_devices]; i++) {
 		uint64_t device = vc_value(tables, VC_COL_devices_device, i);
 		uint32_t device_plus_one = device < VC_MODEL_DEVICES_MOST ? (uint32_t)device + 1 : 0;
