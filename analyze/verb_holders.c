@@ -23,9 +23,10 @@ static const char *tensor_text(struct vc_session *session, const struct vc_tenso
 
 	if (row->count > 1) {
 		vc_text_number(&text, row->count);
-		vc_text_add(&text, row->alike ? " x " : " of several kinds, largest ");
+		vc_text_add(&text, " x ");
 	}
-	vc_text_add(&text, "%s", *row->kind ? row->kind : vc_role_text[row->role]);
+	vc_text_add(&text, "%s", !row->alike ? "several kinds" :
+				 *row->kind ? row->kind : vc_role_text[row->role]);
 	return vc_report_keep(session, &text);
 }
 

@@ -6,6 +6,7 @@
 #include "analyze/report_torch.h"
 #include "analyze/views/info.h"
 #include "analyze/views/ledger.h"
+#include "analyze/views/tensors.h"
 
 struct report {
 	const struct vc_command *command;
@@ -139,6 +140,32 @@ static void emit_ledger(struct report *report, const struct vc_ledger *ledger)
 	vc_emit_bool(report->emit, "total_known", ledger->total_known);
 }
 
+/** What keeps most of the tensors that are neither the model's nor its graph's. */
+static int emit_holder(struct report *report, uint32_t device_plus_one)
+{
+	struct vc_tensors_options options = {.by = VC_TENSORS_BY_HOLDER,
+					     .device_plus_one = device_plus_one,
+					     .role_set = 1u << VC_ROLE_OTHER};
+	struct vc_tensor_rows rows;
+	struct vc_text text = {0};
+	int error;
+
+	if (!report->roles.walked)
+		return 0;
+	error = vc_tensor_rows_make(report->tables, report->account, &report->roles, NULL, &options,
+				    &report->session->arena, &rows);
+	if (error || !rows.count)
+		return error;
+	vc_text_add(&text, "  of other live tensors ");
+	vc_text_bytes(&text, rows.rows[0].bytes, report->emit->exact);
+	vc_text_add(&text, ": %s", rows.rows[0].text);
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+	vc_emit_string(report->emit, "largest_holder", rows.rows[0].text);
+	vc_emit_number(report->emit, "largest_holder_bytes", rows.rows[0].bytes);
+	return 0;
+}
+
 static void emit_peak(struct report *report, uint32_t device_plus_one)
 {
 	uint64_t row, peak;
@@ -205,6 +232,9 @@ static int emit_device(struct report *report, uint32_t device_plus_one)
 	emit_device_heading(report, device_plus_one);
 	vc_emit_line(report->emit, "%s", "");
 	emit_ledger(report, &ledger);
+	error = emit_holder(report, device_plus_one);
+	if (error)
+		return error;
 	emit_peak(report, device_plus_one);
 	/* its numbers are those of the end */
 	if (vc_is_import(report->tables) && device_plus_one &&

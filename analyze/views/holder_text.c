@@ -70,7 +70,8 @@ static void fill(struct vc_text *text, const struct vc_tables *tables, uint64_t 
 	}
 }
 
-static void add_step(struct vc_text *text, const struct vc_tables *tables, uint64_t row)
+/* Of the last step, items of a list are one: what hangs on it is told together. */
+static void add_step(struct vc_text *text, const struct vc_tables *tables, uint64_t row, bool last)
 {
 	static const struct {
 		uint64_t kind;
@@ -99,7 +100,7 @@ static void add_step(struct vc_text *text, const struct vc_tables *tables, uint6
 		fill(text, tables, row, "the next node %t");
 		return;
 	}
-	if (kind == VC_STEP_ELEMENT && line)
+	if (kind == VC_STEP_ELEMENT && line && !last)
 		vc_text_add(text, "[%llu] of ", (unsigned long long)line - 1);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (kinds[i].kind == kind) {
@@ -121,6 +122,13 @@ void vc_holder_text(struct vc_text *text, const struct vc_tables *tables, uint64
 		step = parent < step ? parent : 0; /* else a damaged file */
 	}
 	for (unsigned i = count; i-- > 0;) {
+		/* what hangs on a graph is told together: by what keeps the graph */
+		if (vc_value(tables, VC_COL_holder_steps_kind, way[i]) == VC_STEP_GRAD_FN && i) {
+			vc_text_add(text, "%s", i != count - 1 ? " -> " : "");
+			add_step(text, tables, way[i], false);
+			vc_text_add(text, " and its graph");
+			return;
+		}
 		if (count > STEPS_SHOWN && i < count - STEPS_SHOWN / 2 && i >= STEPS_SHOWN / 2) {
 			if (i == STEPS_SHOWN / 2)
 				vc_text_add(text, " -> ...");
@@ -128,7 +136,7 @@ void vc_holder_text(struct vc_text *text, const struct vc_tables *tables, uint64
 		}
 		if (i != count - 1)
 			vc_text_add(text, " -> ");
-		add_step(text, tables, way[i]);
+		add_step(text, tables, way[i], i == 0);
 	}
 	if (!count)
 		vc_text_add(text, "not known");

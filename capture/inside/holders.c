@@ -76,76 +76,6 @@ static void add_root(struct pass *pass, struct vc_python_object *object, struct 
 
 /* ---- roots ---- */
 
-static void add_frame(struct pass *pass, const struct vc_frame_view *frame)
-{
-	struct vc_python_object *name, *value;
-	struct vc_root_way way = {.kind = VC_STEP_LOCAL, .owner = frame->code};
-
-	if (!vc_frame_is_function(frame))
-		return;
-	way.line = vc_frame_line(frame);
-	for (uint32_t i = 0; i < vc_frame_locals(frame); i++) {
-		value = vc_frame_local(frame, i, &name);
-		way.name = name;
-		add_root(pass, value, way);
-	}
-}
-
-/* A dict of one of sys's own functions: by thread; a new reference, NULL. */
-static struct vc_python_object *by_thread(const char *name)
-{
-	struct vc_python_object *sys = vc_loaded_module("sys"), *function, *value;
-
-	function = sys ? vc_dict_find(vc_py.PyModule_GetDict(sys), name) : NULL;
-	if (!function || vc_py_type(function) != vc_py.PyCFunction_Type)
-		return NULL;
-	value = vc_py.PyObject_CallObject(function, NULL);
-	if (!value)
-		vc_py.PyErr_Clear();
-	return value;
-}
-
-static void frame_roots(struct pass *pass)
-{
-	struct vc_python_object *frames = by_thread("_current_frames"), *key, *value;
-	struct vc_frame_view frame;
-	long position = 0;
-
-	if (!frames || vc_py_type(frames) != vc_py.PyDict_Type)
-		return;
-	while (vc_py.PyDict_Next(frames, &position, &key, &value)) {
-		bool more = vc_frame_of_object(value, &frame);
-
-		for (uint32_t depth = 0; more && depth < FRAMES_MAX; depth++) {
-			add_frame(pass, &frame);
-			more = vc_frame_back(&frame, &frame);
-		}
-	}
-	/* frames that run are roots by their locals: they are not entered */
-	position = 0;
-	while (vc_py.PyDict_Next(frames, &position, &key, &value))
-		add_closed(pass, value);
-	vc_tensors_keep(pass->walk, frames);
-}
-
-static void exception_roots(struct pass *pass)
-{
-	struct vc_python_object *exceptions = by_thread("_current_exceptions"), *key, *value;
-	long position = 0;
-
-	if (!exceptions || vc_py_type(exceptions) != vc_py.PyDict_Type) {
-		vc_py.Py_DecRef(exceptions);
-		return;
-	}
-	while (vc_py.PyDict_Next(exceptions, &position, &key, &value)) {
-		if (vc_py_type(value) == vc_py.PyTuple_Type && vc_sequence_length(value) > 1)
-			value = vc_sequence_items(value)[1]; /* before 3.12 */
-		if (value != vc_py._Py_NoneStruct)
-			add_root(pass, value, (struct vc_root_way){.kind = VC_STEP_EXCEPTION});
-	}
-	vc_tensors_keep(pass->walk, exceptions);
-}
-
 /* Folders that hold what is not the program's own: that of os.py, and that above torch's. */
 struct folders {
 	char folder[2][1024];
@@ -177,6 +107,95 @@ static void folder_of(const char *file, int up, char *folder, size_t size, size_
 	*ret_length = length;
 }
 
+static bool in_folders(const struct folders *folders, const char *file)
+{
+	for (size_t i = 0; i < 2; i++)
+		if (folders->length[i] && !strncmp(file, folders->folder[i], folders->length[i]))
+			return true;
+	return *file == '<'; /* code that is imported from inside the interpreter */
+}
+
+static void find_folders(struct folders *ret)
+{
+	folder_of(file_of("os"), 1, ret->folder[0], sizeof(ret->folder[0]), &ret->length[0]);
+	folder_of(file_of("torch"), 2, ret->folder[1], sizeof(ret->folder[1]), &ret->length[1]);
+}
+
+static void add_frame(struct pass *pass, const struct vc_frame_view *frame)
+{
+	struct vc_python_object *name, *value;
+	struct vc_root_way way = {.kind = VC_STEP_LOCAL, .owner = frame->code};
+
+	if (!vc_frame_is_function(frame))
+		return;
+	way.line = vc_frame_line(frame);
+	for (uint32_t i = 0; i < vc_frame_locals(frame); i++) {
+		value = vc_frame_local(frame, i, &name);
+		way.name = name;
+		add_root(pass, value, way);
+	}
+}
+
+/* A dict of one of sys's own functions: by thread; a new reference, NULL. */
+static struct vc_python_object *by_thread(const char *name)
+{
+	struct vc_python_object *sys = vc_loaded_module("sys"), *function, *value;
+
+	function = sys ? vc_dict_find(vc_py.PyModule_GetDict(sys), name) : NULL;
+	if (!function || vc_py_type(function) != vc_py.PyCFunction_Type)
+		return NULL;
+	value = vc_py.PyObject_CallObject(function, NULL);
+	if (!value)
+		vc_py.PyErr_Clear();
+	return value;
+}
+
+/* Those of all threads, the program's own first: a tensor is known by the program's name for it. */
+static void frame_roots(struct pass *pass, const struct folders *folders)
+{
+	struct vc_python_object *frames = by_thread("_current_frames"), *key, *value;
+	struct vc_frame_view frame;
+	long position = 0;
+
+	if (!frames || vc_py_type(frames) != vc_py.PyDict_Type)
+		return;
+	for (int library = 0; library < 2; library++) {
+		position = 0;
+		while (vc_py.PyDict_Next(frames, &position, &key, &value)) {
+			bool more = vc_frame_of_object(value, &frame);
+
+			for (uint32_t depth = 0; more && depth < FRAMES_MAX; depth++) {
+				if (in_folders(folders, vc_frame_file(&frame)) == library)
+					add_frame(pass, &frame);
+				more = vc_frame_back(&frame, &frame);
+			}
+		}
+	}
+	/* frames that run are roots by their locals: they are not entered */
+	position = 0;
+	while (vc_py.PyDict_Next(frames, &position, &key, &value))
+		add_closed(pass, value);
+	vc_tensors_keep(pass->walk, frames);
+}
+
+static void exception_roots(struct pass *pass)
+{
+	struct vc_python_object *exceptions = by_thread("_current_exceptions"), *key, *value;
+	long position = 0;
+
+	if (!exceptions || vc_py_type(exceptions) != vc_py.PyDict_Type) {
+		vc_py.Py_DecRef(exceptions);
+		return;
+	}
+	while (vc_py.PyDict_Next(exceptions, &position, &key, &value)) {
+		if (vc_py_type(value) == vc_py.PyTuple_Type && vc_sequence_length(value) > 1)
+			value = vc_sequence_items(value)[1]; /* before 3.12 */
+		if (value != vc_py._Py_NoneStruct)
+			add_root(pass, value, (struct vc_root_way){.kind = VC_STEP_EXCEPTION});
+	}
+	vc_tensors_keep(pass->walk, exceptions);
+}
+
 static bool is_library(const struct folders *folders, struct vc_python_object *module_name,
 		       struct vc_python_object *dict)
 {
@@ -184,13 +203,7 @@ static bool is_library(const struct folders *folders, struct vc_python_object *m
 
 	if (vc_object_is_text(module_name, "__main__") || vc_object_is_text(module_name, "sys"))
 		return false;
-	if (!file)
-		return true;
-	for (size_t i = 0; i < 2; i++)
-		if (folders->length[i] &&
-		    !strncmp(file, folders->folder[i], folders->length[i]))
-			return true;
-	return false;
+	return !file || in_folders(folders, file);
 }
 
 static void module_globals(struct pass *pass, struct vc_python_object *dict)
@@ -204,16 +217,11 @@ static void module_globals(struct pass *pass, struct vc_python_object *dict)
 }
 
 /* The program's own first; dicts of modules are roots each and not entered by a reference. */
-static void global_roots(struct pass *pass)
+static void global_roots(struct pass *pass, const struct folders *folders)
 {
 	struct vc_python_object *modules = vc_py.PyImport_GetModuleDict(), *key, *module;
-	struct folders folders;
-	long position = 0;
+	long position;
 
-	folder_of(file_of("os"), 1, folders.folder[0], sizeof(folders.folder[0]),
-		  &folders.length[0]);
-	folder_of(file_of("torch"), 2, folders.folder[1], sizeof(folders.folder[1]),
-		  &folders.length[1]);
 	for (int library = 0; library < 2; library++) {
 		position = 0;
 		while (vc_py.PyDict_Next(modules, &position, &key, &module)) {
@@ -222,7 +230,7 @@ static void global_roots(struct pass *pass)
 			if (vc_py_type(module) != vc_py.PyModule_Type)
 				continue;
 			dict = vc_py.PyModule_GetDict(module);
-			if (is_library(&folders, key, dict) == library)
+			if (is_library(folders, key, dict) == library)
 				module_globals(pass, dict);
 		}
 	}
@@ -506,11 +514,13 @@ static void unreached(struct pass *pass)
 void vc_holders_find(struct vc_tensors *walk, struct vc_holders *ret)
 {
 	struct pass pass = {walk, ret, 0};
+	struct folders folders;
 
+	find_folders(&folders);
 	close_modules(&pass);
-	frame_roots(&pass);
+	frame_roots(&pass, &folders);
 	exception_roots(&pass);
-	global_roots(&pass);
+	global_roots(&pass, &folders);
 	pass_on(&pass);
 	walk->summary.reached = ret->objects.pointer.count;
 	unreached(&pass);

@@ -9,6 +9,7 @@
 #include "capture/inside/interpreter.h"
 #include "capture/inside/interpreter_allocator.h"
 #include "capture/inside/interpreter_api.h"
+#include "capture/inside/objects.h"
 #include "capture/inside/phase.h"
 #include "capture/inside/python.h"
 #include "capture/inside/space.h"
@@ -23,7 +24,8 @@
 #define PROBES 64u
 #define WALK_DEADLINE UINT64_C(1000000000)    /* of the walk over tensors, nanoseconds */
 #define FAILURE_DEADLINE UINT64_C(5000000000) /* the same, where an allocation failed */
-#define CALLED_WITH_ARRAY 0x80 /* METH_FASTCALL */
+#define CALLED_WITH_ARRAY 0x80   /* METH_FASTCALL */
+#define CALLED_WITH_KEYWORDS 0x2 /* METH_KEYWORDS */
 
 /* As PyMethodDef. */
 struct method {
@@ -43,6 +45,7 @@ struct counted {
  * GIL held.
  */
 static struct vc_python_object *step_function, *observer_function;
+static struct vc_python_object *backward_function, *engine_function;
 static bool observer_attached;
 
 static struct {
@@ -50,6 +53,8 @@ static struct {
 	uint64_t steps;            /* of the optimizer with most */
 	uint32_t trainer;          /* kernel thread id; 0 unknown */
 	bool trainer_known;        /* by a step */
+	const char *waits;         /* trigger of a moment that waits for a backward pass; NULL */
+	uint64_t waits_step;
 } work;
 
 void vc_work_forget(void)
@@ -156,6 +161,64 @@ static struct vc_python_object *after_step(struct vc_python_object *self,
 	return vc_py._Py_NoneStruct;
 }
 
+/* ---- backward passes ---- */
+
+bool vc_work_before_backward(const char *trigger, uint64_t step)
+{
+	if (!backward_function || !vc_interpreter_ready() ||
+	    __atomic_load_n(&work.waits, __ATOMIC_ACQUIRE))
+		return false;
+	work.waits_step = step;
+	__atomic_store_n(&work.waits, trigger, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void take_waiting(const char *moment)
+{
+	const char *trigger = __atomic_exchange_n(&work.waits, NULL, __ATOMIC_ACQ_REL);
+	struct silence silence;
+
+	if (!trigger)
+		return;
+	silence_begin(&silence);
+	vc_trigger_at(trigger, moment, work.waits_step, NULL);
+	silence_end(&silence);
+}
+
+void vc_work_finish(void)
+{
+	const char *trigger = __atomic_exchange_n(&work.waits, NULL, __ATOMIC_ACQ_REL);
+
+	if (trigger) /* the interpreter may be gone: without it */
+		vc_trigger_at(trigger, "now", work.waits_step, NULL);
+}
+
+/*
+ * In place of torch.autograd.graph._engine_run_backward, which it calls: a built-in function, which
+ * torch.compile looks into no more than into the engine itself (one of Python would break graphs).
+ */
+static struct vc_python_object *before_backward(struct vc_python_object *self,
+						struct vc_python_object *const *arguments,
+						long count, struct vc_python_object *names)
+{
+	struct vc_python_object *(*call)(struct vc_python_object *callable,
+					 struct vc_python_object *const *values, size_t number,
+					 struct vc_python_object *keywords);
+	size_t place = (size_t)vc_object_field(vc_py_type(engine_function), VC_TYPE_VECTORCALL);
+	int saved = errno;
+
+	(void)self;
+	if (__builtin_expect(__atomic_load_n(&work.waits, __ATOMIC_RELAXED) != NULL, 0)) {
+		vc_enter();
+		if (vc_store_ready() && work.trainer == vc_thread_local.id)
+			take_waiting("before-backward");
+		vc_leave();
+		errno = saved;
+	}
+	*(void **)&call = vc_object_field(engine_function, place);
+	return call(engine_function, arguments, (size_t)count, names);
+}
+
 /* PyTorch ran out of memory: (device, requested, total, free), before any frame is unwound. */
 static struct vc_python_object *out_of_memory(struct vc_python_object *self,
 					      struct vc_python_object *const *arguments,
@@ -259,6 +322,34 @@ static void watch_modules(void)
 	vc_py.PyErr_Clear();
 }
 
+/* Both modules that have it under this name; the program's own references to it stay as they are. */
+static void watch_backward(void)
+{
+	static struct method method = {"_engine_run_backward", (void *)before_backward,
+				       CALLED_WITH_ARRAY | CALLED_WITH_KEYWORDS, NULL};
+	static const char *const modules[] = {"torch.autograd.graph", "torch.autograd"};
+	struct vc_python_object *engine =
+		vc_py_global(vc_py_module(modules[0]), "_engine_run_backward");
+
+	if (!engine || engine == backward_function || vc_py_type(engine) != vc_py.PyFunction_Type ||
+	    !vc_objects_good())
+		return;
+	if (!engine_function) {
+		vc_py.Py_IncRef(engine);
+		engine_function = engine;
+	}
+	if (engine != engine_function || !made_once(&backward_function, &method))
+		return;
+	for (size_t i = 0; i < 2; i++) {
+		struct vc_python_object *module = vc_py_module(modules[i]);
+
+		if (vc_py_global(module, "_engine_run_backward") == engine_function)
+			vc_py.PyDict_SetItemString(vc_py.PyModule_GetDict(module),
+						   "_engine_run_backward", backward_function);
+	}
+	vc_py.PyErr_Clear();
+}
+
 static bool being_imported(struct vc_python_object *torch)
 {
 	struct vc_python_object *spec = vc_py_global(torch, "__spec__"), *initializing;
@@ -288,6 +379,8 @@ bool vc_work_start(enum vc_helper_state *ret)
 		watch_steps();
 		watch_failures();
 		watch_modules();
+		if (vc_trigger_wants_backward())
+			watch_backward();
 		vc_leave();
 	}
 	*ret = torch ? VC_HELPER_RUNS : VC_HELPER_NO_TORCH;

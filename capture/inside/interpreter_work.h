@@ -26,6 +26,14 @@ bool vc_work_start(enum vc_helper_state *ret);
  */
 void vc_work_moment(const char *trigger, const char *moment, uint64_t step,
 		    const struct vc_instant *at);
+/**
+ * Has the moment of a step wait for the next backward pass to begin on this thread, which has just
+ * ended the step: then the forward pass is done and its graph alive. False: it is not seen when one
+ * begins, or another moment waits.
+ */
+bool vc_work_before_backward(const char *trigger, uint64_t step);
+/** Takes a moment that waits so and whose backward pass does not come. CTX: the process ends. */
+void vc_work_finish(void);
 /** The calling thread is the one that trains, as far as is known yet. */
 void vc_work_first_thread(void);
 /** Whether another thread than the calling one is known to train. */

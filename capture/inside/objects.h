@@ -29,6 +29,7 @@ enum vc_object_place {
 	VC_OBJECT_SIZE = 16,          /* of one with a variable size */
 	VC_TYPE_NAME = 24,
 	VC_TYPE_BASIC_SIZE = 32,
+	VC_TYPE_VECTORCALL = 56,      /* offset in an instance */
 	VC_TYPE_FLAGS = 168,
 	VC_TYPE_TRAVERSE = 184,
 	VC_TYPE_DICT = 264,

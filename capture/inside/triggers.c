@@ -28,6 +28,7 @@ static struct {
 	bool used_fired[VC_DEVICES_MAX];
 	bool selected;                       /* this rank takes step and time triggers */
 	bool at_exit;
+	bool before_backward;                /* the moment of a step, where there is a backward pass */
 	int signal;
 	uint32_t failures_taken;
 	uint32_t failures_retried;           /* of these, how many did not count in the end */
@@ -99,6 +100,7 @@ static int signal_number(const char *name)
 void vc_triggers_start(void)
 {
 	const char *ranks = vc_setting(VC_SETTING_RANKS), *name = vc_setting(VC_SETTING_ON_SIGNAL);
+	const char *when = vc_setting(VC_SETTING_WHEN);
 	uint64_t rank_plus_one = vc_store_root()->fixed.rank_plus_one;
 
 	memset(&triggers, 0, sizeof(triggers));
@@ -108,6 +110,7 @@ void vc_triggers_start(void)
 	read_used(vc_setting(VC_SETTING_AT_USED));
 	triggers.at_exit = vc_setting(VC_SETTING_AT_EXIT) != NULL;
 	triggers.signal = name ? signal_number(name) : 0;
+	triggers.before_backward = !when || !strcmp(when, "before-backward");
 }
 
 /* Inside a call that the interpreter made, it is asked too. */
@@ -197,6 +200,23 @@ static void time_step(struct vc_root *root)
 	__atomic_store_n(&root->last_event_time, vc_word(now), __ATOMIC_RELAXED);
 }
 
+/* The moment of a step that --when asks for, where it can be had. */
+static void trigger_of_step(const char *trigger, uint64_t step)
+{
+	enum vc_interpreter_trigger asked =
+		*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP;
+
+	if (triggers.before_backward && vc_thread_local.interpreter &&
+	    vc_work_before_backward(trigger, step))
+		return;
+	trigger_of_program(asked, trigger, "after-step", step);
+}
+
+bool vc_trigger_wants_backward(void)
+{
+	return triggers.before_backward && (triggers.at_steps || triggers.every_steps);
+}
+
 void vc_event_step(uint64_t step)
 {
 	struct vc_root *root = vc_store_root();
@@ -207,8 +227,7 @@ void vc_event_step(uint64_t step)
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
 	time_step(root);
 	if (triggers.selected && step_chosen(step, &trigger))
-		trigger_of_program(*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP,
-				   trigger, "after-step", step);
+		trigger_of_step(trigger, step);
 }
 
 void vc_event_request(void)
@@ -379,6 +398,7 @@ void vc_event_exit(void)
 	if (!vc_store_ready())
 		return;
 	vc_event_failure_observed();
+	vc_work_finish();
 	vc_interpreter_finish();
 	if (triggers.at_exit)
 		vc_trigger("exit", "exit", 0);

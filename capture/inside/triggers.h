@@ -9,12 +9,15 @@
 #ifndef VC_CAPTURE_INSIDE_TRIGGERS_H
 #define VC_CAPTURE_INSIDE_TRIGGERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "capture/inside/store.h"
 
 /** Reads the settings; once per recording, before the agent starts. */
 void vc_triggers_start(void);
+/** Whether moments of steps are to be those before a backward pass. */
+bool vc_trigger_wants_backward(void);
 /** Installs the handler of VRAMCORE_ON_SIGNAL, where that signal is at its default. CTX: agent. */
 void vc_triggers_watch_signal(void);
 /** Fires what depends on time and use. CTX: agent. */
