@@ -35,7 +35,7 @@ struct vc_observed {
 	uint32_t bypass_count;    /* objects that call the driver past the recorder */
 	uint32_t elsewhere_count; /* drivers in namespaces of their own */
 	uint32_t torch_blocks;    /* blocks that PyTorch reported, born or freed */
-	uint32_t reserved32;
+	uint32_t torch;           /* 1: PyTorch's CUDA allocator was loaded at the end */
 	uint64_t reserved[7];
 	char driver[4][512];
 	char program[512];

@@ -150,6 +150,8 @@ static int scan_object(struct dl_phdr_info *info, size_t size, void *argument)
 		return 0;
 	entry_of(dynamic, DT_PLTRELSZ, 0, &plt_bytes);
 	entry_of(dynamic, DT_RELASZ, 0, &bytes);
+	if (vc_same_text(vc_object_soname(&object), "libc10_cuda.so"))
+		vc_observed->torch = 1;
 	plt = entry_of(dynamic, DT_JMPREL, info->dlpi_addr, NULL);
 	data = entry_of(dynamic, DT_RELA, info->dlpi_addr, NULL);
 	if ((holds_function(scan, plt, plt_bytes, info->dlpi_addr) ||

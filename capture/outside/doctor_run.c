@@ -211,6 +211,21 @@ static void say_past(struct vc_doctor *doctor, const struct vc_observed *seen)
 			       "the recorder was not looked at");
 }
 
+static void say_torch(struct vc_doctor *doctor, const struct vc_observed *seen)
+{
+	char detail[64];
+
+	if (seen->torch_blocks) {
+		snprintf(detail, sizeof(detail), "%u reports", seen->torch_blocks);
+		vc_doctor_good(doctor, "PyTorch's allocator tells of its blocks", detail);
+	} else if (seen->torch) {
+		vc_doctor_note(doctor, "PyTorch's allocator told of no block",
+			       "no tensor was made, or its back end reports none (cudaMallocAsync, "
+			       "no caching, a pluggable one): then the driver's allocations are "
+			       "what is seen");
+	}
+}
+
 static void say_process(struct vc_doctor *doctor, const struct vc_observed *seen)
 {
 	char detail[600];
@@ -234,6 +249,7 @@ static void say_process(struct vc_doctor *doctor, const struct vc_observed *seen
 		vc_doctor_good(doctor, "recording", "begun at the first context or allocation");
 	else
 		vc_doctor_note(doctor, "recording", "not begun: no context and no allocation seen");
+	say_torch(doctor, seen);
 	if (seen->agent == 1)
 		vc_doctor_good(doctor, "agent", "started");
 	else if (seen->agent)

@@ -129,6 +129,9 @@ def compare_totals(vramcore, path, state):
         for key, value in (("allocated", allocated), ("reserved", reserved)):
             if numbers[key] != value:
                 wrong.append(f"device {device}: {key} {numbers[key]}, torch says {value}")
+        if numbers["said_allocated"] != allocated:
+            wrong.append(f"device {device}: {numbers['said_allocated']} said to be allocated, "
+                         f"torch says {allocated}")
     return wrong
 
 
