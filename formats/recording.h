@@ -271,6 +271,9 @@ struct vc_thread_row {
 	uint32_t name;        /* string */
 };
 
+/** Trigger of a moment that somebody outside asked for and waits for: nobody else makes a file of it. */
+#define VC_TRIGGER_ASKED "asked"
+
 /** A trigger that fired: a moment. Published by its check word. */
 struct vc_moment_row {
 	uint64_t check;       /* over the words after it, number = row */
@@ -385,7 +388,9 @@ struct vc_root {
 	uint64_t longest_step;    /* longest time between two steps, in nanoseconds; 0: fewer than two */
 	uint64_t step_source;     /* enum vc_step_source: who counts the steps */
 	uint64_t helper;          /* enum vc_helper_state */
-	uint64_t reserved[27];
+	uint64_t asked;           /* moments asked for from outside so far: the one word that */
+	                          /* whoever asks writes, not the recorder */
+	uint64_t reserved[26];
 	struct vc_device device[VC_DEVICES_MAX];
 	struct vc_chunk chunk[];  /* VC_ROOT_CHUNKS entries fill the rest of the root */
 };

@@ -190,10 +190,12 @@ static void write_copy(uint32_t row)
 
 static void hand_on(void)
 {
+	const struct vc_moment_row *moment;
 	uint32_t before = agent.next_moment;
 
-	while (vc_copy_moment(agent.next_moment)) {
-		if (agent.socket < 0)
+	while ((moment = vc_copy_moment(agent.next_moment))) {
+		/* who asked from outside makes the snapshot */
+		if (agent.socket < 0 && strcmp(vc_store_text(moment->trigger), VC_TRIGGER_ASKED) != 0)
 			write_copy(agent.next_moment);
 		agent.next_moment++;
 	}

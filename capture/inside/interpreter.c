@@ -68,6 +68,7 @@ static const struct {
 	[VC_INTERPRETER_USED] = {"used", "now"},
 	[VC_INTERPRETER_SIGNAL] = {"signal", "now"},
 	[VC_INTERPRETER_REQUEST] = {"request", "now"},
+	[VC_INTERPRETER_ASKED] = {VC_TRIGGER_ASKED, "now"},
 };
 
 void vc_interpreter_forget(void)

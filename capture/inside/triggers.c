@@ -30,6 +30,7 @@ static struct {
 	bool at_exit;
 	bool before_backward;                /* the moment of a step, where there is a backward pass */
 	int signal;
+	uint64_t asked_seen;
 	uint32_t failures_taken;
 	uint32_t failures_retried;           /* of these, how many did not count in the end */
 	uint64_t error_taken[ERROR_SNAPSHOTS_MAX]; /* which error of which device, plus 1; 0: none */
@@ -370,11 +371,23 @@ static void poll_used(void)
 	}
 }
 
+/* Somebody outside wrote a number into the recording: a moment is asked for. */
+static void poll_asked(void)
+{
+	uint64_t asked = __atomic_load_n(&vc_store_root()->asked, __ATOMIC_ACQUIRE);
+
+	if (asked == triggers.asked_seen || !vc_word_good(asked))
+		return;
+	triggers.asked_seen = asked;
+	trigger_of_program(VC_INTERPRETER_ASKED, VC_TRIGGER_ASKED, "now", vc_start_step());
+}
+
 void vc_triggers_poll(void)
 {
 	uint64_t now = vc_store_time();
 
 	poll_failure();
+	poll_asked();
 	if (triggers.used_percent || triggers.used_bytes)
 		poll_used();
 	if (triggers.every_time && triggers.selected && now >= triggers.next_time) {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/outside/ask.h"
 #include "capture/outside/json.h"
 #include "capture/outside/locate.h"
 #include "capture/outside/look.h"
@@ -23,12 +24,13 @@ struct snapshot {
 	const char *of;         /* a process id or a file */
 	const char *out;
 	uint64_t moment_plus_one;
-	bool all, stacks, json;
+	bool all, stacks, tensors, json;
 };
 
 static const struct argp_option options[] = {
 	{"output", 'o', "FILE", 0, "write this file instead of one named after its content", 0},
 	{"all", 'a', NULL, 0, "of every recorded process of this user that runs on this machine", 0},
+	{"tensors", 't', NULL, 0, "ask the program at its next safe instant: with PyTorch's tensors, their roles and holders", 0},
 	{"with-stacks", 's', NULL, 0, "with the stacks of its threads, native and Python, and what each waits for", 0},
 	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.snapshot/1)", 0},
@@ -61,6 +63,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case 'a':
 		snapshot->all = true;
 		return 0;
+	case 't':
+		snapshot->tensors = true;
+		return 0;
 	case 's':
 		snapshot->stacks = true;
 		return 0;
@@ -75,6 +80,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (snapshot->stacks && snapshot->of && !pid_of(snapshot->of))
 			argp_error(state, "--with-stacks goes with a process, not with a file");
+		if (snapshot->tensors && (snapshot->moment_plus_one ||
+					  (snapshot->of && !pid_of(snapshot->of))))
+			argp_error(state, "--tensors asks a process: it goes without a file and --moment");
 		if (!snapshot->of == !snapshot->all)
 			argp_error(state, snapshot->all ? "--all goes without a process"
 							: "no process and no recording given");
@@ -150,7 +158,14 @@ static int take(const struct snapshot *snapshot, uint64_t pid, int descriptor, c
 	struct vc_fault fault = {0};
 	char path[PATH_MAX];
 	uint64_t bytes = 0;
+	int error = snapshot->tensors ? vc_ask(recording, &wanted.moment_plus_one) : 0;
 
+	wanted.remove_walk = snapshot->tensors && !error;
+	if (error)
+		fprintf(stderr, "vramcore: %" PRIu64 ": %s: this snapshot is without tensors\n", pid,
+			error == VC_E_NOT_FOUND ? "the program did not answer (stopped, ended, or "
+						  "without a thread of the recorder)"
+						: vc_error_text(error));
 	if (vc_make_snapshot(&wanted, path, &bytes, &faults, &fault) != 0) {
 		print_fault(fault.error == VC_E_EXISTS ? path : recording, &fault);
 		return 2;
@@ -165,7 +180,7 @@ static int take(const struct snapshot *snapshot, uint64_t pid, int descriptor, c
 		printf("%s\n", strncmp(path, "./", 2) == 0 ? path + 2 : path);
 	}
 	fflush(stdout);
-	return faults.count ? 1 : 0;
+	return faults.count || error ? 1 : 0;
 }
 
 struct every {

@@ -324,6 +324,22 @@ static uint64_t moments_of(const struct vc_supervised *one)
 	return summary.moments;
 }
 
+/* Who asked for a moment from outside makes the snapshot of it. */
+static bool asked_from_outside(const struct vc_supervised *one, uint64_t row)
+{
+	struct vc_recording_moment *moments = NULL;
+	struct vc_recording_source source;
+	size_t count = 0;
+	bool asked = false;
+
+	if (vc_recording_source_descriptor(one->descriptor, &source) == 0)
+		vc_recording_moments(&source, &moments, &count, NULL);
+	for (size_t i = 0; i < count; i++)
+		asked |= moments[i].row == row && !strcmp(moments[i].trigger, VC_TRIGGER_ASKED);
+	free(moments);
+	return asked;
+}
+
 /* Starts the next piece of work of one process; false where there is none. */
 static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 {
@@ -339,7 +355,7 @@ static bool work_on(struct vc_supervisor *supervisor, uint32_t index)
 					     one->name) < (int)sizeof(recording))
 			wanted.recording = recording;
 		wanted.remove_walk = !supervisor->keep;
-		if (allowed)
+		if (allowed && !asked_from_outside(one, wanted.moment_plus_one - 1))
 			start_worker(supervisor, index, &wanted);
 		return true;
 	}

@@ -234,6 +234,24 @@ class Outside(unittest.TestCase):
         _, err = self.vramcore("snapshot", "--all", "1", status=64)
         self.assertIn("--all goes without a process", err)
 
+    def test_asked(self):
+        """A program that is asked answers with a moment, of which nobody else makes a file."""
+        self.environment["VRAMCORE_OUT"] = str(self.folder / "out")
+        program, _ = self.start()
+        for name in ("first.vramcore", "second.vramcore"):
+            self.vramcore("snapshot", "--tensors", str(program.pid), "-o", name)
+            self.assertEqual(self.tables(name)["process"][0]["trigger"], "asked")
+        moments = self.tables("second.vramcore")["moments"]
+        self.assertEqual([moment["trigger"] for moment in moments], ["asked", "asked"])
+        time.sleep(0.5)
+        self.assertFalse((self.folder / "out").exists())
+        os.kill(program.pid, signal.SIGSTOP)
+        _, err = self.vramcore("snapshot", "--tensors", str(program.pid), "-o", "third.vramcore", status=1)
+        self.assertIn("did not answer", err)
+        self.assertEqual(self.tables("third.vramcore")["process"][0]["trigger"], "request")
+        _, err = self.vramcore("snapshot", "--tensors", "first.vramcore", status=64)
+        self.assertIn("--tensors asks a process", err)
+
     def test_longest_step(self):
         program, _ = self.start()
         os.kill(program.pid, signal.SIGSTOP)
