@@ -159,6 +159,24 @@ void vc_report_stack_json(struct vc_emit *emit, const char *key, const struct vc
 	vc_emit_list_end(emit);
 }
 
+const char *vc_report_part(struct vc_session *session, const char **from, size_t columns)
+{
+	const char *start = *from, *end = start, *next;
+	struct vc_text text = {0};
+
+	do {
+		next = strstr(end + (end != start ? 4 : 0), " -> ");
+		if (!next)
+			next = start + strlen(start);
+		if (end != start && columns && (size_t)(next - start) > columns)
+			break;
+		end = next;
+	} while (*end);
+	vc_text_bytes_raw(&text, start, (size_t)(end - start));
+	*from = *end ? end + 1 : NULL; /* the arrow begins the next line */
+	return vc_report_keep(session, &text);
+}
+
 const char *vc_report_keep(struct vc_session *session, struct vc_text *text)
 {
 	const char *kept = vc_arena_string(&session->arena, vc_text_get(text));

@@ -26,6 +26,11 @@ void vc_report_stack_json(struct vc_emit *emit, const char *key, const struct vc
 /** Text of a chain, kept in the session's arena; "" when memory runs out. */
 const char *vc_report_site(struct vc_session *session, const struct vc_chain *chain,
 			   const struct vc_path_prefix *prefix);
+/**
+ * The next part of a way ("a -> b -> c") that fits into so many columns (0: all of it), kept in the
+ * arena; *from moves on, NULL: that was the last.
+ */
+const char *vc_report_part(struct vc_session *session, const char **from, size_t columns);
 /** A text, kept in the arena; the buffer is emptied. */
 const char *vc_report_keep(struct vc_session *session, struct vc_text *text);
 

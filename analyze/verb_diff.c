@@ -7,6 +7,7 @@
 #include "analyze/report.h"
 #include "analyze/views/diff.h"
 #include "analyze/views/diff_notes.h"
+#include "analyze/views/tensors.h"
 
 struct report {
 	const struct vc_command *command;
@@ -17,6 +18,8 @@ struct report {
 	uint64_t rows, depth;
 	uint32_t device_plus_one; /* UINT32_MAX: all */
 	struct vc_path_prefix prefix;
+	struct vc_roles roles;    /* of the last file */
+	uint64_t *group_key;      /* of its sites; NULL: its tensors are not known */
 };
 
 static const struct vc_tables *first_tables(const struct report *report)
@@ -146,7 +149,82 @@ static const char *shape_text(const struct vc_diff_row *row)
 	return row->is_new ? is_new[row->shape] : vc_shape_text(row->shape);
 }
 
-static void emit_row(struct report *report, const struct vc_diff_row *row)
+/* ---- what keeps it ---- */
+
+static int find_roles(struct report *report)
+{
+	struct vc_session *session = report->session;
+	const struct vc_account *account = &session->accounts[session->count - 1];
+	int error = vc_roles_make(last_tables(report), account, NULL, &session->arena,
+				  &report->roles);
+
+	if (error || !report->roles.walked)
+		return error;
+	report->group_key = vc_arena_allocate(&session->arena, account->group_count + 1,
+					      sizeof(*report->group_key));
+	if (!report->group_key)
+		return VC_E_NO_MEMORY;
+	for (uint64_t i = 0; i < account->group_count; i++) {
+		const struct vc_chain *chain = vc_names_chain(session->names, session->count - 1,
+							      account->groups[i].stack);
+
+		report->group_key[i] =
+			chain->count ? vc_chain_key(chain, (unsigned)report->depth) : 0;
+	}
+	return 0;
+}
+
+/** What keeps most of the blocks that a site has in the last file and had not in the first. */
+static bool find_holder(struct report *report, uint32_t device_plus_one,
+			const struct vc_diff_row *row, struct vc_tensor_row *ret)
+{
+	struct vc_session *session = report->session;
+	const struct vc_tables *first = first_tables(report), *last = last_tables(report);
+	struct vc_tensors_options options = {
+		.by = VC_TENSORS_BY_HOLDER, .device_plus_one = device_plus_one,
+		.role_set = ~(1u << VC_ROLE_UNKNOWN), .group_key = report->group_key,
+		.key = row->key};
+	struct vc_tensor_rows rows;
+
+	if (!report->group_key || row->growth <= 0)
+		return false;
+	if (vc_same_process(first, last))
+		options.born_after = vc_value(first, VC_COL_process_number, 0);
+	if (vc_tensor_rows_make(last, &session->accounts[session->count - 1], &report->roles, NULL,
+				&options, &session->arena, &rows) || !rows.count)
+		return false;
+	*ret = rows.rows[0];
+	return true;
+}
+
+/** Two lines below its row: the way that keeps them, and what they are. */
+static void emit_holder(struct report *report, const struct vc_tensor_row *holder)
+{
+	struct vc_cell cells[COLUMNS] = {
+		[COLUMN_GROWTH] = {.text = ""}, [COLUMN_BLOCKS] = {.text = ""},
+		[COLUMN_RATE] = {.text = ""}, [COLUMN_FIT] = {.text = ""},
+		[COLUMN_SHAPE] = {.text = ""},
+	};
+	size_t room = report->emit->width > 100 ? report->emit->width - 60 : 40;
+	const char *rest = holder->text, *begin = " held by: ";
+	struct vc_text text = {0};
+
+	while (rest) {
+		vc_text_add(&text, "%s%s", begin,
+			    vc_report_part(report->session, &rest, report->emit->width ? room : 0));
+		cells[COLUMN_SITE].text = vc_report_keep(report->session, &text);
+		vc_emit_text_row(report->emit, cells);
+		begin = "   ";
+	}
+	vc_text_add(&text, " ");
+	vc_text_number(&text, holder->count);
+	vc_text_add(&text, " x %s, %s", holder->alike ? holder->kind : "several kinds",
+		    vc_role_text[holder->role]);
+	cells[COLUMN_SITE].text = vc_report_keep(report->session, &text);
+	vc_emit_text_row(report->emit, cells);
+}
+
+static void emit_row(struct report *report, uint32_t device_plus_one, const struct vc_diff_row *row)
 {
 	bool rate = report->diff.axis != VC_AXIS_NONE && row->growth > 0;
 	struct vc_cell cells[COLUMNS] = {
@@ -158,6 +236,9 @@ static void emit_row(struct report *report, const struct vc_diff_row *row)
 		[COLUMN_SITE] = {.text = vc_report_site(report->session, row->chain,
 							&report->prefix)},
 	};
+
+	struct vc_tensor_row holder;
+	bool held = find_holder(report, device_plus_one, row, &holder);
 
 	if (row->shape == VC_SHAPE_ONCE && !cells[COLUMN_RATE].absent)
 		cells[COLUMN_RATE].text = "-"; /* it will not go on at that rate */
@@ -174,7 +255,15 @@ static void emit_row(struct report *report, const struct vc_diff_row *row)
 		vc_emit_number(report->emit, NULL, row->count[i]);
 	vc_emit_list_end(report->emit);
 	vc_report_stack_json(report->emit, "stack", row->chain);
+	if (held) {
+		vc_emit_string(report->emit, "held_by", holder.text);
+		vc_emit_number(report->emit, "held_bytes", holder.bytes);
+		vc_emit_string(report->emit, "role", vc_role_key[holder.role]);
+		vc_emit_string(report->emit, "tensor_kind", holder.kind);
+	}
 	vc_emit_row_end(report->emit);
+	if (held)
+		emit_holder(report, &holder);
 }
 
 /** "9 other sites unchanged", "12 more sites grew (-n 0 shows all)" */
@@ -214,12 +303,12 @@ static void emit_table(struct report *report, const struct vc_diff_device *devic
 			vc_path_prefix_add(&report->prefix, device->rows[i].chain);
 	vc_emit_table(report->emit, "rows", columns, COLUMNS);
 	for (uint64_t i = 0; i < shown.first; i++)
-		emit_row(report, &device->rows[i]);
+		emit_row(report, device->device_plus_one, &device->rows[i]);
 	emit_rest(report, shown.grew_bytes, shown.grew, "more sites grew (-n 0 shows all)");
 	emit_rest(report, shown.shrank_bytes, shown.shrank,
 		  "more sites shrank or moved (-n 0 shows all)");
 	for (uint64_t i = device->count - shown.last; i < device->count; i++)
-		emit_row(report, &device->rows[i]);
+		emit_row(report, device->device_plus_one, &device->rows[i]);
 	emit_rest(report, 0, device->unchanged,
 		  device->unchanged == 1 ? "other site unchanged" : "other sites unchanged");
 	vc_emit_table_end(report->emit);
@@ -370,8 +459,9 @@ static int make_views(struct report *report)
 						   &session->accounts[i], i};
 	error = vc_diff_make(inputs, session->count, session->names, (unsigned)report->depth,
 			     &session->arena, &report->diff);
-	return error ? error : vc_diff_notes_make(inputs, session->count, &session->arena,
-						  &report->notes);
+	if (!error)
+		error = vc_diff_notes_make(inputs, session->count, &session->arena, &report->notes);
+	return error ? error : find_roles(report);
 }
 
 int vc_verb_diff(const struct vc_command *command, struct vc_emit *emit,
@@ -396,6 +486,7 @@ int vc_verb_diff(const struct vc_command *command, struct vc_emit *emit,
 	vc_wanted_small(&wanted);
 	vc_session_wants_account(&wanted);
 	wanted.column[VC_COL_allocations_step] = wanted.column[VC_COL_allocations_time] = true;
+	wanted.column[VC_COL_allocations_module] = true;
 	status = vc_session_open(command, 0, command->operand_count, &wanted, &session, problem);
 	if (status)
 		return status;

@@ -30,22 +30,41 @@ static const char *tensor_text(struct vc_session *session, const struct vc_tenso
 	return vc_report_keep(session, &text);
 }
 
+/** The rest of a way that is longer than a line. */
+static void emit_more(struct vc_emit *emit, struct vc_session *session, const char *rest,
+		      size_t room)
+{
+	struct vc_cell cells[COLUMNS] = {
+		[COLUMN_BYTES] = {.text = ""}, [COLUMN_SHARE] = {.text = ""},
+		[COLUMN_TENSOR] = {.text = ""},
+	};
+	struct vc_text text = {0};
+
+	while (rest) {
+		vc_text_add(&text, "  %s", vc_report_part(session, &rest, room));
+		cells[COLUMN_HOLDER].text = vc_report_keep(session, &text);
+		vc_emit_text_row(emit, cells);
+	}
+}
+
 static int emit_rows(struct vc_emit *emit, struct vc_session *session,
 		     const struct vc_tensor_rows *rows, uint64_t most)
 {
 	uint64_t shown = most && most < rows->count ? most : rows->count, left = 0, blocks = 0;
+	size_t room = !emit->width || emit->json ? 0 : emit->width > 80 ? emit->width - 46 : 34;
 	struct vc_text text = {0};
 
 	vc_emit_table(emit, "holders", columns, COLUMNS);
 	for (uint64_t i = 0; i < rows->count; i++) {
 		const struct vc_tensor_row *row = &rows->rows[i];
+		const char *rest = row->text;
 		struct vc_cell cells[COLUMNS] = {
 			[COLUMN_BYTES] = {.number = row->bytes},
 			[COLUMN_SHARE] = {.amount = rows->bytes ?
 				(int64_t)(row->bytes * 1000.0 / rows->bytes + 0.5) : 0},
 			[COLUMN_COUNT] = {.number = row->count},
 			[COLUMN_TENSOR] = {.text = tensor_text(session, row)},
-			[COLUMN_HOLDER] = {.text = row->text},
+			[COLUMN_HOLDER] = {.text = vc_report_part(session, &rest, room)},
 		};
 
 		if (i >= shown) {
@@ -57,6 +76,7 @@ static int emit_rows(struct vc_emit *emit, struct vc_session *session,
 		vc_emit_string(emit, "role", vc_role_key[row->role]);
 		vc_emit_string(emit, "detail", row->detail);
 		vc_emit_row_end(emit);
+		emit_more(emit, session, rest, room);
 	}
 	vc_emit_table_end(emit);
 	if (shown < rows->count) {

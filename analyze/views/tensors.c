@@ -203,6 +203,12 @@ static bool is_wanted(const struct making *making, uint64_t row)
 	const struct vc_tensors_options *options = making->options;
 	const struct vc_tables *tables = making->tables;
 
+	if (options->group_key && (making->account->group_of_row[row] == UINT32_MAX ||
+				   options->group_key[making->account->group_of_row[row]] !=
+					   options->key ||
+				   vc_value(tables, VC_COL_allocations_birth, row) <=
+					   options->born_after))
+		return false;
 	return vc_value(tables, VC_COL_allocations_kind, row) == VC_KIND_BLOCK &&
 	       vc_account_row_bytes(making->account, tables, row) &&
 	       (options->device_plus_one == UINT32_MAX ||

@@ -49,6 +49,9 @@ struct vc_tensors_options {
 	uint32_t device_plus_one;  /* UINT32_MAX: all */
 	uint32_t role_set;         /* bit (1 << enum vc_role); 0: all */
 	bool no_fold;
+	/* blocks of one site only, where group_key is not NULL: a key for each group of the account */
+	const uint64_t *group_key;
+	uint64_t key, born_after;
 };
 
 /** Texts live as long as the arena. 0, VC_E_NO_MEMORY. */
