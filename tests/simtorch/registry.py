@@ -14,22 +14,24 @@ GIB = 1 << 30
 
 
 class Scenario:
-    """devices: how many it needs; quick: one of the short selection; compiled: it needs Triton and a C
-    compiler; exact: device memory used is the contexts' and what PyTorch reserved, nothing else."""
+    """devices: how many it needs; quick: one of the short selection; compiled: it needs Triton and a
+    C compiler; since: the release of PyTorch that has it; exact: device memory in use is what the
+    contexts take and PyTorch reserved, nothing else."""
 
-    def __init__(self, function, devices, quick, compiled, exact, environment):
+    def __init__(self, function, devices, quick, compiled, exact, since, environment):
         self.name = function.__name__
         self.function = function
         self.devices = devices
         self.quick = quick
         self.compiled = compiled
         self.exact = exact
+        self.since = since
         self.environment = environment
 
 
-def scenario(devices=1, quick=False, compiled=False, exact=True, **environment):
+def scenario(devices=1, quick=False, compiled=False, exact=True, since=(2, 2), **environment):
     def register(function):
-        SCENARIOS[function.__name__] = Scenario(function, devices, quick, compiled, exact,
+        SCENARIOS[function.__name__] = Scenario(function, devices, quick, compiled, exact, since,
                                                 environment)
         return function
     return register
@@ -81,7 +83,7 @@ def foreign_files():
         for line in maps:
             path = line.split(None, 5)[5].strip() if line.count("/") else ""
             name = os.path.basename(path)
-            if re.match(r"lib(cu|nv|nccl)", name) and "site-packages/torch/lib" not in path and \
+            if re.match(r"lib(cu|nv|nccl)", name) and \
                     not any(os.path.realpath(path).startswith(place) for place in ours):
                 found.add(path)
             if "/nvidia/" in path:
@@ -102,6 +104,9 @@ def main(name):
     load()
     import torch
     wanted = SCENARIOS[name]
+    if tuple(int(x) for x in torch.__version__.split(".")[:2]) < wanted.since:
+        print(f"SKIPPED: {name} needs PyTorch {'.'.join(map(str, wanted.since))}")
+        sys.exit(77)
     expect(torch.cuda.device_count() >= wanted.devices, "devices")
     kept = wanted.function()
     moment("end")

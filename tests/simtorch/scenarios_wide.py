@@ -96,7 +96,7 @@ def fsdp1():
     return model, optimizer, data
 
 
-@scenario(exact=False)
+@scenario(since=(2, 6), exact=False)
 def fsdp2():
     from torch.distributed.fsdp import fully_shard
     group = join_group("nccl")
@@ -251,7 +251,7 @@ def operations():
     }
 
 
-@scenario()
+@scenario(since=(2, 6))
 def sizes_and_results():
     kept, failed = [], []
     for name, operation in operations().items():
