@@ -432,6 +432,55 @@ static void test_deaths_missing(void **state)
 	made_end(&made);
 }
 
+/* PyTorch's totals belong to a number: they are those of S, or not known. */
+static void check_totals(const struct made_recording *made, enum vc_convert_at at, uint64_t number,
+			 bool known, uint64_t allocated, uint64_t reserved)
+{
+	const struct vc_convert_options options = {.at = at, .number = number};
+	struct vc_tables tables;
+
+	convert_whole(made, &options, &tables);
+	assert_int_equal(CELL(&tables, devices_torch_known, 0), known);
+	assert_int_equal(CELL(&tables, devices_torch_allocated, 0), allocated);
+	assert_int_equal(CELL(&tables, devices_torch_reserved, 0), reserved);
+	vc_tables_deinit(&tables);
+}
+
+static void test_torch_totals(void **state)
+{
+	struct made_recording made;
+	struct vc_device *device;
+
+	(void)state;
+	made_start(&made, &small);
+	made_device(&made, 0, "GPU", 1000, 500, 500, 0);
+	device = &made.root->device[0];
+	made.root->clock = vc_word(200);
+	made_moment(&made, (struct vc_moment_row){
+		.number = 100, .torch_allocated = {31}, .torch_reserved = {41}});
+	made_moment(&made, (struct vc_moment_row){.number = 150});
+	check_totals(&made, VC_AT_NOW, 0, false, 0, 0);
+	device->torch_number = vc_word(180);
+	device->torch_allocated = vc_word(512);
+	device->torch_reserved = vc_word(2048);
+	check_totals(&made, VC_AT_NOW, 0, true, 512, 2048);
+	/* a number without a moment of its own: before those totals, and after */
+	check_totals(&made, VC_AT_NUMBER, 179, false, 0, 0);
+	check_totals(&made, VC_AT_NUMBER, 180, true, 512, 2048);
+	/* moments have their own, or none */
+	check_totals(&made, VC_AT_MOMENT, 0, true, 30, 40);
+	check_totals(&made, VC_AT_NUMBER, 100, true, 30, 40);
+	check_totals(&made, VC_AT_MOMENT, 1, false, 0, 0);
+	/* a block is being written */
+	device->torch_number = 0;
+	check_totals(&made, VC_AT_NOW, 0, false, 0, 0);
+	/* nothing is allocated any more: that is known as well */
+	device->torch_number = vc_word(190);
+	device->torch_allocated = 0;
+	check_totals(&made, VC_AT_NOW, 0, true, 0, 2048);
+	made_end(&made);
+}
+
 /* A ring that gained slots after it had gone round: entries may have been in any slot. */
 static void test_ring_that_grew_late(void **state)
 {
@@ -701,6 +750,7 @@ int main(void)
 		cmocka_unit_test(test_newest_freed_are_kept),
 		cmocka_unit_test(test_torn_commit),
 		cmocka_unit_test(test_parents),
+		cmocka_unit_test(test_torch_totals),
 		cmocka_unit_test(test_dangling),
 		cmocka_unit_test(test_python_lines),
 		cmocka_unit_test(test_python_damage),
