@@ -81,7 +81,7 @@ def cores(folder):
         return
     size = core.stat().st_size
     row(f"`extract`, core of {size / (1 << 30):.1f} GiB", *measure(folder, 3, "extract", core), size)
-    for command in ("zstd", "gzip", "lz4"):
+    for command in ("zstd", "lz4"):
         if not shutil.which(command):
             continue
         packed = folder / "packed"
