@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vramcore where: what an address belongs to, what is next to it, what was there before. */
+#include <string.h>
+
 #include "analyze/report.h"
+#include "analyze/views/roles.h"
 #include "analyze/views/where.h"
 
 struct report {
@@ -8,6 +11,7 @@ struct report {
 	struct vc_session *session;
 	const struct vc_tables *tables;
 	struct vc_where where;
+	struct vc_roles roles;
 	struct vc_path_prefix prefix;
 	bool steps;
 };
@@ -62,6 +66,40 @@ static void add_range(const struct report *report, struct vc_text *text, uint64_
 		vc_text_add(text, " \"%s\"", label);
 }
 
+/** Row of tensors plus 1 of what lies in a live block; 0: not known. */
+static uint64_t tensor_of(const struct report *report, uint64_t row)
+{
+	uint32_t storage = row < report->roles.rows ? report->roles.storage[row] : 0;
+
+	return storage ? vc_value(report->tables, VC_COL_storages_tensor, storage - 1) : 0;
+}
+
+/** ": layers.3.attn.qkv.weight (parameter, bfloat16 [12288, 4096])" */
+static void add_tensor(const struct report *report, struct vc_text *text, uint64_t row)
+{
+	uint64_t tensor = tensor_of(report, row), root = report->roles.root_length;
+	const char *name, *dtype;
+
+	if (!tensor)
+		return;
+	name = vc_string(report->tables, VC_COL_tensors_name, tensor - 1);
+	if (root && strlen(name) > root && name[root - 1] == '.')
+		name += root; /* without the model's own name */
+	dtype = vc_string(report->tables, VC_COL_tensors_dtype, tensor - 1);
+	vc_text_add(text, ": %s (%s%s%s %s)", *name ? name : "a tensor",
+		    vc_role_text[report->roles.role[row]], *dtype ? ", " : "", dtype,
+		    vc_string(report->tables, VC_COL_tensors_shape, tensor - 1));
+}
+
+static void add_row_range(const struct report *report, struct vc_text *text, uint64_t row)
+{
+	add_range(report, text, live(report, VC_COL_allocations_kind, row),
+		  live(report, VC_COL_allocations_address, row),
+		  live(report, VC_COL_allocations_size, row),
+		  vc_string(report->tables, VC_COL_allocations_label, row));
+	add_tensor(report, text, row);
+}
+
 static void add_live(const struct report *report, struct vc_text *text, uint64_t row)
 {
 	static const char *const state[] = {
@@ -70,10 +108,7 @@ static void add_live(const struct report *report, struct vc_text *text, uint64_t
 	};
 	uint64_t number = live(report, VC_COL_allocations_state, row);
 
-	add_range(report, text, live(report, VC_COL_allocations_kind, row),
-		  live(report, VC_COL_allocations_address, row),
-		  live(report, VC_COL_allocations_size, row),
-		  vc_string(report->tables, VC_COL_allocations_label, row));
+	add_row_range(report, text, row);
 	if (vc_account_row_is_torch(&report->session->accounts[0], row))
 		vc_text_add(text, " (a segment of PyTorch's)");
 	vc_text_add(text, ", allocated at ");
@@ -83,6 +118,25 @@ static void add_live(const struct report *report, struct vc_text *text, uint64_t
 		 live(report, VC_COL_allocations_time, row));
 	if (number < sizeof(state) / sizeof(*state) && state[number])
 		vc_text_add(text, "%s", state[number]);
+}
+
+static void tensor_json(struct report *report, uint64_t row)
+{
+	struct vc_emit *emit = report->emit;
+	uint64_t tensor = tensor_of(report, row);
+
+	if (!tensor) {
+		vc_emit_null(emit, "tensor");
+		return;
+	}
+	vc_emit_object(emit, "tensor");
+	vc_emit_string(emit, "name", vc_string(report->tables, VC_COL_tensors_name, tensor - 1));
+	vc_emit_string(emit, "dtype", vc_string(report->tables, VC_COL_tensors_dtype, tensor - 1));
+	vc_emit_string(emit, "shape", vc_string(report->tables, VC_COL_tensors_shape, tensor - 1));
+	vc_emit_number(emit, "bytes", vc_value(report->tables, VC_COL_tensors_bytes, tensor - 1));
+	vc_emit_string(emit, "role", vc_role_key[report->roles.role[row]]);
+	vc_emit_string(emit, "how", vc_role_how_text[report->roles.how[row]]);
+	vc_emit_object_end(emit);
 }
 
 static void live_json(struct report *report, const char *key, uint64_t row)
@@ -113,18 +167,11 @@ static void live_json(struct report *report, const char *key, uint64_t row)
 	vc_emit_string(emit, "label",
 		       vc_string(report->tables, VC_COL_allocations_label, row));
 	vc_emit_string(emit, "call", vc_string(report->tables, VC_COL_allocations_call, row));
+	tensor_json(report, row);
 	vc_report_stack_json(emit, "stack",
 			     vc_names_chain(report->session->names, 0,
 					    live_stack(report, row)));
 	vc_emit_object_end(emit);
-}
-
-static void add_row_range(const struct report *report, struct vc_text *text, uint64_t row)
-{
-	add_range(report, text, live(report, VC_COL_allocations_kind, row),
-		  live(report, VC_COL_allocations_address, row),
-		  live(report, VC_COL_allocations_size, row),
-		  vc_string(report->tables, VC_COL_allocations_label, row));
 }
 
 /**
@@ -371,6 +418,10 @@ int vc_verb_where(const struct vc_command *command, struct vc_emit *emit,
 					vc_error_text(VC_E_NO_MEMORY));
 	if (!status)
 		status = vc_session_names(&session, problem);
+	if (!status && vc_roles_make(report.tables, &session.accounts[0], session.names,
+				     &session.arena, &report.roles))
+		status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
+					vc_error_text(VC_E_NO_MEMORY));
 	if (!status) {
 		find_prefix(&report);
 		status = emit_report(&report, problem);
