@@ -170,6 +170,7 @@ static int add_frames(struct vc_torch *torch, const uint64_t *frames, uint64_t c
 	if (inside)
 		frames = tables->column[VC_COL_source_lists_frame] + at;
 	memcpy(tables->column[VC_COL_source_lists_frame] + rows, frames, count * sizeof(*frames));
+	/* which of them an interpreter was called for a dump does not say */
 	memset(tables->column[VC_COL_source_lists_entry] + rows, 0, count * sizeof(*frames));
 	tables->rows[VC_TABLE_source_lists] = rows + count;
 	return 0;

@@ -44,7 +44,7 @@ struct counted {
  * What the interpreter was given, which forked children inherit: never forgotten. Written with the
  * GIL held.
  */
-static struct vc_python_object *step_function, *observer_function;
+static struct vc_python_object *step_function, *observer_function, *end_function;
 static struct vc_python_object *backward_function, *engine_function;
 static bool observer_attached;
 
@@ -304,6 +304,39 @@ static void watch_failures(void)
 	vc_py.PyErr_Clear();
 }
 
+/*
+ * An exit handler: the interpreter frees what belongs to threads that go on while it ends, and these
+ * must not read it. Handlers of the program that were registered later run before this one.
+ */
+static struct vc_python_object *ending(struct vc_python_object *self,
+				       struct vc_python_object *const *arguments, long count)
+{
+	int saved = errno;
+
+	(void)self;
+	(void)arguments;
+	(void)count;
+	vc_python_stop();
+	errno = saved;
+	vc_py.Py_IncRef(vc_py._Py_NoneStruct);
+	return vc_py._Py_NoneStruct;
+}
+
+static void watch_end(void)
+{
+	static struct method method = {"vramcore", (void *)ending, CALLED_WITH_ARRAY, NULL};
+	struct vc_python_object *set = vc_py_global(vc_py_module("atexit"), "register"), *same;
+
+	vc_python_resume();
+	/* a forked child has inherited it */
+	if (!set || end_function || !made_once(&end_function, &method))
+		return;
+	same = vc_py.PyObject_CallFunctionObjArgs(set, end_function, NULL);
+	if (same)
+		vc_py.Py_DecRef(same);
+	vc_py.PyErr_Clear();
+}
+
 /* The code whose frames have a module of a model as their first local; the program may replace it. */
 static void watch_modules(void)
 {
@@ -381,6 +414,7 @@ bool vc_work_start(enum vc_helper_state *ret)
 		watch_modules();
 		if (vc_trigger_wants_backward())
 			watch_backward();
+		watch_end();
 		vc_leave();
 	}
 	*ret = torch ? VC_HELPER_RUNS : VC_HELPER_NO_TORCH;
