@@ -32,6 +32,7 @@ static const struct argp_option options[] = {
 	{"all", 'a', NULL, 0, "of every recorded process of this user that runs on this machine", 0},
 	{"tensors", 't', NULL, 0, "ask the program at its next safe instant: with PyTorch's tensors, their roles and holders", 0},
 	{"with-stacks", 's', NULL, 0, "with the stacks of its threads, native and Python, and what each waits for", 0},
+	{"dir", 'd', "DIR", 0, "look into this folder alone (default: $VRAMCORE_DIR and /dev/shm)", 0},
 	{"moment", 'm', "N", 0, "show moment N of the recording instead of now (0 is the first trigger that fired)", 0},
 	{"json", 'j', NULL, 0, "print JSON (schema vramcore.snapshot/1)", 0},
 	{0},
@@ -59,6 +60,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		snapshot->moment_plus_one = strtoull(argument, &end, 10) + 1;
 		if (*end || end == argument)
 			argp_error(state, "--moment takes a number");
+		return 0;
+	case 'd':
+		vc_locate_only(argument);
 		return 0;
 	case 'a':
 		snapshot->all = true;

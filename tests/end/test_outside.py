@@ -221,17 +221,17 @@ class Outside(unittest.TestCase):
         return tables
 
     def test_snapshot_all(self):
-        _, err = self.vramcore("snapshot", "--all", status=2)
+        _, err = self.vramcore("snapshot", "--dir", self.recordings, "--all", status=2)
         self.assertIn("no process of yours is being recorded here", err)
         programs = [self.start()[0] for _ in range(2)]
         os.kill(programs[1].pid, signal.SIGSTOP)
         gone, _ = self.start()
         gone.kill()
         gone.wait()
-        out, _ = self.vramcore("snapshot", "--all")
+        out, _ = self.vramcore("snapshot", "--dir", self.recordings, "--all")
         pids = sorted(self.tables(name)["process"][0]["pid"] for name in out.split())
         self.assertEqual(pids, sorted(program.pid for program in programs))
-        _, err = self.vramcore("snapshot", "--all", "1", status=64)
+        _, err = self.vramcore("snapshot", "--dir", self.recordings, "--all", "1", status=64)
         self.assertIn("--all goes without a process", err)
 
     def test_asked(self):
