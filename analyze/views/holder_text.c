@@ -70,8 +70,11 @@ static void fill(struct vc_text *text, const struct vc_tables *tables, uint64_t 
 	}
 }
 
-/* Of the last step, items of a list are one: what hangs on it is told together. */
-static void add_step(struct vc_text *text, const struct vc_tables *tables, uint64_t row, bool last)
+/*
+ * Items of a list, and those of a dict by number, are one: what hangs on them is told together. A
+ * tuple has places.
+ */
+static void add_step(struct vc_text *text, const struct vc_tables *tables, uint64_t row)
 {
 	static const struct {
 		uint64_t kind;
@@ -83,6 +86,7 @@ static void add_step(struct vc_text *text, const struct vc_tables *tables, uint6
 	};
 	uint64_t kind = vc_value(tables, VC_COL_holder_steps_kind, row);
 	uint64_t line = vc_value(tables, VC_COL_holder_steps_line, row);
+	const char *words = vc_string(tables, VC_COL_holder_steps_text, row);
 
 	if (kind == VC_STEP_GLOBAL) {
 		fill(text, tables, row, "%f global `%t`");
@@ -100,7 +104,11 @@ static void add_step(struct vc_text *text, const struct vc_tables *tables, uint6
 		fill(text, tables, row, "the next node %t");
 		return;
 	}
-	if (kind == VC_STEP_ELEMENT && line && !last)
+	if (kind == VC_STEP_KEY && (*words == '-' || (*words >= '0' && *words <= '9'))) {
+		fill(text, tables, row, "dict of %n");
+		return;
+	}
+	if (kind == VC_STEP_ELEMENT && line && strcmp(words, "list"))
 		vc_text_add(text, "[%llu] of ", (unsigned long long)line - 1);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (kinds[i].kind == kind) {
@@ -125,7 +133,7 @@ void vc_holder_text(struct vc_text *text, const struct vc_tables *tables, uint64
 		/* what hangs on a graph is told together: by what keeps the graph */
 		if (vc_value(tables, VC_COL_holder_steps_kind, way[i]) == VC_STEP_GRAD_FN && i) {
 			vc_text_add(text, "%s", i != count - 1 ? " -> " : "");
-			add_step(text, tables, way[i], false);
+			add_step(text, tables, way[i]);
 			vc_text_add(text, " and its graph");
 			return;
 		}
@@ -136,7 +144,7 @@ void vc_holder_text(struct vc_text *text, const struct vc_tables *tables, uint64
 		}
 		if (i != count - 1)
 			vc_text_add(text, " -> ");
-		add_step(text, tables, way[i], i == 0);
+		add_step(text, tables, way[i]);
 	}
 	if (!count)
 		vc_text_add(text, "not known");

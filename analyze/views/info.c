@@ -49,6 +49,8 @@ static const char *walk_not_known(uint64_t flags)
 {
 	if (flags & VC_WALKED_CUT)
 		return "not known: some tensors (the time for the walk over them was up)";
+	if (flags & VC_WALKED_HOLDERS_CUT)
+		return "not known: what keeps some tensors alive (the time for that was up)";
 	if (flags & VC_WALKED_NO_MEMORY)
 		return "not known: some tensors (the memory for the walk over them was used up)";
 	if (!(flags & VC_WALKED_FULL))

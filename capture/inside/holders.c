@@ -523,7 +523,8 @@ void vc_holders_find(struct vc_tensors *walk, struct vc_holders *ret)
 	global_roots(&pass, &folders);
 	pass_on(&pass);
 	walk->summary.reached = ret->objects.pointer.count;
-	unreached(&pass);
+	if (!vc_tensors_stop(walk)) /* else not all that a root reaches is known */
+		unreached(&pass);
 }
 
 void vc_holders_free(struct vc_tensors *walk, struct vc_holders *holders)

@@ -20,6 +20,7 @@ struct vc_tensors {
 	struct vc_walk_file *file;
 	bool full;
 	bool cut;                 /* the time is up */
+	bool holders_cut;         /* that for holders was: only some are known */
 	uint32_t ticks;
 	uint64_t deadline;
 
