@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: check_library.sh LIBRARY TABLE.def SONAME CUDA_MAJOR [NODE]
-# The built library exports exactly the table's symbols, all with the version node; needs libc only (the
-# driver is opened when it is wanted); and has the right name.
+# The built library exports exactly the table's symbols, all with the version node; needs libc only
+# (the driver is opened when it is wanted); and has the right name.
 set -eu
 export LC_ALL=C
 work=$(mktemp -d)
@@ -11,7 +11,8 @@ node=${5:-}
 
 cpp -P -DSTUB_CUDA_MAJOR="$4" "$2" | sed -n 's/^ *STUB(\([A-Za-z0-9_]*\),.*/\1/p' |
 	sort >"$work/table"
-nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" { print $3 }' | sort >"$work/exported"
+nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" { print $3 }' |
+	sort >"$work/exported"
 if [ -n "$node" ]; then
 	sed "s/\$/@@$node/" "$work/table" | sort >"$work/wanted"
 else

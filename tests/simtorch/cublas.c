@@ -69,7 +69,7 @@ int stub_cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t si
 	return SUCCESS;
 }
 
-/* A scalar result: written where the host can write it, else left like what a kernel would write. */
+/* A scalar result: written where the host can write it; else a kernel would, and none runs. */
 static int scalar(const struct handle *handle, void *ret, size_t size)
 {
 	if (!handle)

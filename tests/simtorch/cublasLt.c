@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuBLASLt: descriptors are objects with nothing in them; one algorithm, which needs no workspace. */
+/* cuBLASLt: descriptors are empty objects; one algorithm, which needs no workspace. */
 #include <string.h>
 
 #include "stub.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN, versions 8 and 9: descriptors remember what was set and give it back; one engine, one algorithm
- * of each kind, neither of which needs a workspace. Constants are those of the public documentation.
+ * cuDNN, versions 8 and 9: descriptors remember what was set and give it back; one engine, one
+ * algorithm of each kind, neither of which needs a workspace. Constants are those of the public
+ * documentation.
  */
 #include <string.h>
 

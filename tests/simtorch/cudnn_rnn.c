@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN's recurrent networks. Weights are one flat block, laid out truly, since PyTorch takes the
- * address of every parameter from it: pseudo-layer by pseudo-layer (a layer's directions one after the
- * other); in each the matrices of the input, then the recurrent ones, then the projection,
- * then the biases in the same order.
+ * address of every parameter from it: pseudo-layer by pseudo-layer (a layer's directions one after
+ * the other); in each the matrices of the input, then the recurrent ones, then the projection, then
+ * the biases in the same order.
  */
 #include "cudnn_rnn.h"
 
@@ -42,7 +42,7 @@ static size_t gates(const struct network *network)
 	return network->mode == MODE_LSTM ? 4 : network->mode == MODE_GRU ? 3 : 1;
 }
 
-/* Columns of the input matrices: the first layer has the network's input, the others the one below. */
+/* Columns of the input matrices: the first layer takes the network's input, others that below. */
 static size_t input_columns(const struct network *network, int32_t layer)
 {
 	return layer < network->directions ? network->input :

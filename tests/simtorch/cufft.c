@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuFFT: a plan is a number. Its work area has the size of one transform of all the batch's elements,
- * which is what the library's own estimate comes to for lengths made of small primes.
+ * cuFFT: a plan is a number. Its work area has the size of the whole batch's complex elements; that
+ * stands for what the library asks for, which depends on the lengths' factors.
  */
 #include "stub.h"
 

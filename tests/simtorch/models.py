@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of the usual kinds, and one way to train them, for scripts that run on the simulation."""
+"""Small models of the usual kinds, and one way to train them, for scripts on the simulation."""
 import torch
 from torch import nn
 from torch.nn import functional
@@ -16,8 +16,11 @@ class Block(nn.Module):
     def __init__(self, width, heads, multihead):
         super().__init__()
         self.heads = heads
-        self.multihead = nn.MultiheadAttention(width, heads, batch_first=True) if multihead else None
-        self.projection = None if multihead else nn.Linear(width, 3 * width)
+        self.multihead = self.projection = None
+        if multihead:
+            self.multihead = nn.MultiheadAttention(width, heads, batch_first=True)
+        else:
+            self.projection = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
         self.first = nn.LayerNorm(width)
         self.second = nn.LayerNorm(width)
@@ -71,8 +74,9 @@ class Residual(nn.Module):
 
 def resnet(device="cuda"):
     return nn.Sequential(nn.Conv2d(3, 32, 7, 2, 3), nn.BatchNorm2d(32), nn.ReLU(),
-                         nn.MaxPool2d(3, 2, 1), Residual(32), Residual(32), nn.Conv2d(32, 64, 3, 2, 1),
-                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)).to(device)
+                         nn.MaxPool2d(3, 2, 1), Residual(32), Residual(32),
+                         nn.Conv2d(32, 64, 3, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(64, 10)).to(device)
 
 
 def regression(device="cuda"):
@@ -93,7 +97,7 @@ def text(device="cuda", batch=8, length=128, vocabulary=1000):
 
 
 def train(model, optimizer, data, steps=3, precision=None, scaler=None, moment=None):
-    """Trains; moment(name) is called in the last step in "forward", in "backward" and after "step"."""
+    """Trains; in the last step moment(name) is called in "forward", "backward" and after "step"."""
     inputs, targets, loss_of = data
     loss = None
     for step in range(steps):

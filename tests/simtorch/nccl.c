@@ -9,8 +9,8 @@
  * frameworks send each other to agree on (PyTorch compares shapes so). A rank that waits for
  * another longer than SIMTORCH_NCCL_TIMEOUT (60) seconds gets a system error.
  *
- * As the real library does for each pair of ranks, a communicator of several processes has a buffer of
- * NCCL_BUFFSIZE (4 MiB) bytes of device memory for each peer.
+ * As the real library has buffers for each pair of ranks, a communicator of several processes has
+ * one of NCCL_BUFFSIZE (4 MiB) bytes of device memory for each peer.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -20,7 +20,9 @@ static unsigned int device_count(void)
 	const char *text = getenv("SIMCUDA_DEVICES");
 	int count = text && *text ? atoi(text) : 1;
 
-	return count < 0 ? 0 : (unsigned int)count > MOST_DEVICES ? MOST_DEVICES : (unsigned int)count;
+	if (count < 0)
+		return 0;
+	return (unsigned int)count > MOST_DEVICES ? MOST_DEVICES : (unsigned int)count;
 }
 
 /* A handle is the device's number plus one. */

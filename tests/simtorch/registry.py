@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of scenarios, and how one is run in a process: what scenarios.py and its other files share.
+"""The list of scenarios, and how one is run in a process: what their files share.
 
 Importing this needs no PyTorch; load() brings it.
 """
@@ -14,8 +14,8 @@ GIB = 1 << 30
 
 
 class Scenario:
-    """devices: how many it needs; quick: one of the short selection; compiled: it needs Triton and a
-    C compiler; since: the release of PyTorch that has it; exact: device memory in use is what the
+    """devices: how many it needs; quick: one of the short selection; compiled: it needs Triton and
+    a C compiler; since: the release of PyTorch that has it; exact: device memory in use is what the
     contexts take and PyTorch reserved, nothing else."""
 
     def __init__(self, function, devices, quick, compiled, exact, since, environment):

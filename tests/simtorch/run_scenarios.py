@@ -35,8 +35,8 @@ def run(name, binaries=None, torch=None, under=(), environment=None, timeout=600
     command += ["--", *under, "python", os.path.join(HERE, "scenarios.py"), name]
     start = time.monotonic()
     try:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout,
-                              check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True,
+                              timeout=timeout, check=False)
         status, output, error = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as late:
         status, output = 124, (late.stdout or b"").decode(errors="replace")

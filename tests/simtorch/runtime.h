@@ -2,16 +2,16 @@
 /*
  * The CUDA runtime of our own: types of its public interface, and what its parts share.
  *
- * Names, sizes and values are those of the public documentation of CUDA 12.4 and 13; a test compares
- * them with real headers where such are installed. Handles and driver types come from the simulated
- * driver's declarations. STUB_CUDA_MAJOR says which of the two interfaces is built: the device
- * properties and three signatures differ.
+ * Names, sizes and values are those of the public documentation of CUDA 12.4 and 13; a test
+ * compares them with real headers where such are installed. Handles and driver types come from the
+ * simulated driver's declarations. STUB_CUDA_MAJOR says which of the two interfaces is built: the
+ * device properties and three signatures differ.
  *
  * Model: the driver is opened at the first call, and each of its functions asked for by name and
- * version, so that whoever stands in between sees the requests that a real runtime makes. A thread has a device
- * (0 at first); its primary context is retained, and made current, at the first call that needs one. Every
- * call leaves its failure in the thread's last error. Nothing here may be called from a signal
- * handler.
+ * version, so that whoever stands in between sees such requests as a real runtime makes. A thread
+ * has a device (0 at first); its primary context is retained, and made current, at the first call
+ * that needs one. Every call leaves its failure in the thread's last error. Nothing here may be
+ * called from a signal handler.
  */
 #ifndef SIMTORCH_RUNTIME_H
 #define SIMTORCH_RUNTIME_H
@@ -121,7 +121,7 @@ cudaError_t runtime_context(void);
 cudaError_t runtime_note(cudaError_t error);
 /** The primary context of a device, retained once by this library. */
 cudaError_t runtime_primary(int device, CUcontext *ret);
-/** Finds out whether blocks that PyTorch reuses are to be cleared, and arranges it; runtime_clear.c. */
+/** Arranges, once, that blocks which PyTorch reuses are cleared, unless unwanted. */
 void runtime_clear_start(void);
 
 /* Functions that need nothing, the driver, or a current context. */

@@ -6,9 +6,9 @@
  * result would show them as the result: sizes, indices and flags made of old bytes steer programs
  * into places that no real run sees. The allocator announces each block to
  * c10::reportMemoryUsageToProfiler, through a slot of libc10_cuda.so's own; the slot is pointed at
- * simtorch_clear_hook (clear_hook.S), which clears the first 64 KiB of a new block and goes
- * on, as a jump, to where the slot led: to PyTorch's function or to whoever stands in front of it. On the stack nothing is
- * added. SIMCUDA_CLEAR=0 leaves everything as it is.
+ * simtorch_clear_hook (clear_hook.S), which clears the first 64 KiB of a new block and goes on, as
+ * a jump, to where the slot led: to PyTorch's function or to whoever stands in front of it. On the
+ * stack nothing is added. SIMCUDA_CLEAR=0 leaves everything as it is.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

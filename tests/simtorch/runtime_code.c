@@ -340,7 +340,8 @@ RUNTIME_STARTED(cudaGetDriverEntryPointByVersion,
 RUNTIME_CALL(cudaLibraryLoadData,
 	     (cudaLibrary_t *ret, const void *image, CUjit_option *jit, void **jit_values,
 	      unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int size),
-	     driver.cuLibraryLoadData(ret, image, jit, jit_values, jit_count, options, values, size))
+	     driver.cuLibraryLoadData(ret, image, jit, jit_values, jit_count, options, values,
+				      size))
 RUNTIME_CALL(cudaLibraryLoadFromFile,
 	     (cudaLibrary_t *ret, const char *path, CUjit_option *jit, void **jit_values,
 	      unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int size),

@@ -31,7 +31,8 @@ static void fill_properties(struct cudaDeviceProp *ret, int device)
 	driver.cuDeviceTotalMem(&total, device);
 #define DEVICE_PROPERTY(type, field, count, attribute)                                             \
 	for (int i = 0; i < (count) && (attribute) != -1; i++)                                     \
-		ret->field[i] = (attribute) ? (type)attribute_of(device, (attribute) + i) : (type)total;
+		ret->field[i] = (attribute) ? (type)attribute_of(device, (attribute) + i) :        \
+					      (type)total;
 #include "device_properties.def"
 #undef DEVICE_PROPERTY
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch does with device memory, one function a scenario; each runs in a process of its own.
 
-A function returns what has to stay alive to its end; it raises where something is not as it must be.
+A function returns what has to stay alive to its end; it raises where something is wrong.
 At certain points it calls moment(name): "forward", "backward" and "step" in a training's last step,
 and whoever runs it adds "end". A file named by SIMTORCH_AT is loaded at the start and its
 function at(moment, scenario) called then: that is where a judge looks at both sides.
@@ -123,7 +123,8 @@ def attention_backends():
         parts = [torch.randn(2, 4, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
                  for _ in range(3)]
         with sdpa_kernel(backend):
-            output = functional.scaled_dot_product_attention(*parts, is_causal=True, dropout_p=0.125)
+            output = functional.scaled_dot_product_attention(*parts, is_causal=True,
+                                                             dropout_p=0.125)
             output.sum().backward()
         kept.append((parts, output))
     torch.cuda.synchronize()
@@ -177,7 +178,7 @@ def recurrent():
                  lambda: nn.LSTM(32, 64, 1, batch_first=True, proj_size=16),
                  lambda: nn.RNN(32, 64, 2, batch_first=True, bias=False)):
         network = make().to("cuda")
-        # The weights became one block, laid out as the library says: the parameters are still apart.
+        # The weights became one block, laid out as the library says: they are still apart.
         places = sorted((p.data_ptr(), p.numel() * 4) for p in network.parameters())
         expect(all(a + size <= b for (a, size), (b, _) in zip(places, places[1:])), "overlap")
         output, _ = network(torch.randn(4, 10, 32, device="cuda"))
@@ -335,9 +336,10 @@ void plugged_free(void *p, size_t size, int device, void *stream) { cudaFree(p);
 def pluggable_allocator():
     folder = tempfile.mkdtemp()
     library = os.path.join(folder, "plugged.so")
-    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library], input=PLUGGED.encode(),
-                   check=True)
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(library, "plugged_allocate", "plugged_free")
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library],
+                   input=PLUGGED.encode(), check=True)
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(library, "plugged_allocate",
+                                                         "plugged_free")
     torch.cuda.memory.change_current_allocator(allocator)
     model = models.mlp()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -347,7 +349,7 @@ def pluggable_allocator():
     return allocator, model, optimizer
 
 
-@scenario()
+@scenario(since=(2, 5))
 def memory_pool():
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
@@ -444,9 +446,9 @@ def graphs_with_pools():
     return kept
 
 
-@scenario()
+@scenario(since=(2, 3))
 def graph_with_side_stream():
-    """A stream that joins a capture allocates from the capture's pool."""
+    """A stream that joins a capture allocates from its pool; before 2.3 only the first did."""
     side = torch.cuda.Stream()
     block = torch.randn(1 << 20, device="cuda")
     recorded = torch.cuda.CUDAGraph()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios with several devices or processes, of compilers and profilers, and of single operations;
-see scenarios.py."""
+"""Scenarios with several devices or processes, of compilers and profilers, and of single
+operations; see scenarios.py."""
 import os
 
 from registry import expect, load, moment, parameter_bytes, scenario
@@ -125,7 +125,8 @@ def rank_main(rank, ranks, backend, port, results):
                 group.P2POp(group.irecv, received, 1 - rank)]
         for work in group.batch_isend_irecv(both):
             work.wait()
-    model = nn.parallel.DistributedDataParallel(models.mlp(), device_ids=[torch.cuda.current_device()])
+    model = nn.parallel.DistributedDataParallel(models.mlp(),
+                                                device_ids=[torch.cuda.current_device()])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     models.train(model, optimizer, models.regression())
     group.destroy_process_group()
@@ -211,7 +212,8 @@ def operations():
         "topk": lambda: torch.topk(x, 3),
         "multinomial": lambda: torch.multinomial(ones(10, device="cuda"), 3),
         "replaced": lambda: torch.multinomial(ones(10, device="cuda"), 3, replacement=True),
-        "isnan": lambda: bool(torch.isnan(x.float()).any()), "allclose": lambda: torch.allclose(x, x),
+        "isnan": lambda: bool(torch.isnan(x.float()).any()),
+        "allclose": lambda: torch.allclose(x, x),
         "equal": lambda: torch.equal(x, x), "where": lambda: torch.where(x > 3),
         "repeat": lambda: torch.repeat_interleave(x, torch.full((10,), 2, device="cuda")),
         "bincount": lambda: torch.bincount(x), "select": lambda: torch.masked_select(x, x > 2),

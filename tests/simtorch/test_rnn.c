@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of recurrent weights: every parameter has a place of its own, and all places are used. */
+/* The layout of recurrent weights: each parameter has a place of its own, and all are used. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,8 @@
 int cudnnCreateRNNDescriptor(void **ret);
 int cudnnDestroyRNNDescriptor(void *network);
 int cudnnCreateTensorDescriptor(void **ret);
-int cudnnGetTensorNdDescriptor(void *shape, int wanted, int *type, int *count, int *size, int *step);
+int cudnnGetTensorNdDescriptor(void *shape, int wanted, int *type, int *count, int *size,
+			       int *step);
 int cudnnSetRNNDescriptor_v8(void *network, int algorithm, int mode, int bias, int direction,
 			     int input_mode, int type, int precision, int math, int32_t input,
 			     int32_t hidden, int32_t projected, int32_t layers, void *dropout,
@@ -56,8 +57,8 @@ static void check(int mode, int gates, int directions, int layers, int input, in
 	cudnnCreateRNNDescriptor(&network);
 	cudnnCreateTensorDescriptor(&matrix_shape);
 	cudnnCreateTensorDescriptor(&bias_shape);
-	cudnnSetRNNDescriptor_v8(network, 0, mode, biased ? 2 : 0, directions - 1, 0, 0, 0, 0, input,
-				 hidden, out, layers, NULL, 0);
+	cudnnSetRNNDescriptor_v8(network, 0, mode, biased ? 2 : 0, directions - 1, 0, 0, 0, 0,
+				 input, hidden, out, layers, NULL, 0);
 	for (int i = 0; i < layers; i++)
 		elements += (size_t)directions *
 			    ((size_t)gates * (size_t)hidden *
