@@ -73,8 +73,8 @@ static void said_number(struct vc_emit *emit, const char *name, bool said, uint6
 }
 
 /**
- * What only PyTorch's own list of segments tells, where the interpreter could be asked for it at the
- * moment: a list that was made a little later has other blocks.
+ * What only PyTorch's own list of segments tells, where the interpreter could be asked for it at
+ * the moment: a list that was made a little later has other blocks.
  */
 static void report_own_list(struct vc_emit *emit, const struct vc_tables *tables,
 			    uint32_t device_plus_one, uint64_t allocated)

@@ -253,8 +253,8 @@ static int make_view(struct report *report)
 }
 
 /**
- * What would help, where this is the moment of a failure of PyTorch's allocator: its segments are as
- * they were.
+ * What would help, where this is the moment of a failure of PyTorch's allocator: its segments are
+ * as they were.
  */
 static int make_advice(struct report *report)
 {

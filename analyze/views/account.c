@@ -38,7 +38,7 @@ struct work {
 	struct extent *extents;
 	uint64_t extent_count;
 	uint64_t *covered;        /* bytes of blocks in an allocation, by row; NULL: no blocks */
-	uint8_t *segment_stack;   /* enum segment_of of stacks that make its allocations, row plus 1 */
+	uint8_t *segment_stack;   /* enum segment_of, by row plus 1 of stacks */
 	uint8_t *module_is;       /* enum module_is, by row plus 1 */
 	uint64_t group_capacity, *index, index_size;
 	struct vc_account *account;
@@ -104,7 +104,8 @@ static void add_extent(struct work *work, uint64_t row, uint64_t backed_by)
 
 	if (__builtin_add_overflow(work->address[row], work->size[row], &end))
 		end = UINT64_MAX;
-	work->extents[work->extent_count++] = (struct extent){work->address[row], end, backed_by, row};
+	work->extents[work->extent_count++] =
+		(struct extent){work->address[row], end, backed_by, row};
 }
 
 static int list_extents(struct work *work)
@@ -520,7 +521,7 @@ static int compare_devices(const void *a, const void *b)
 						       x->device_plus_one > y->device_plus_one;
 }
 
-/** Whether PyTorch's allocator has ever told of a block; not where nothing of it is live or known. */
+/** Whether PyTorch's allocator told of a block that is live, or of its totals. */
 static bool torch_told(const struct work *work)
 {
 	for (uint64_t i = 0; i < work->tables->rows[VC_TABLE_devices]; i++)

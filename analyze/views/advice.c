@@ -6,7 +6,8 @@
 
 #include "analyze/model.h"
 
-#define PAGE (UINT64_C(2) << 20) /* what the driver maps at once, and what requests are rounded to */
+/* What the driver maps at once, and what requests are rounded to. */
+#define PAGE (UINT64_C(2) << 20)
 
 /* ---- who pins ---- */
 
@@ -125,7 +126,7 @@ int vc_pins_make(const struct vc_tables *tables, const struct vc_map *map,
 
 /* ---- what would help ---- */
 
-/** Memory that expandable segments could give back: whole pages of holes, elsewhere than in such. */
+/** What expandable segments could give back: whole pages of holes in other segments. */
 static uint64_t whole_pages(const struct vc_tables *tables, const struct vc_map *map,
 			    const struct vc_map_device *device)
 {

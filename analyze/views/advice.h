@@ -2,9 +2,9 @@
 /*
  * Why a caching allocator could not give what it was asked for, and what would help.
  *
- * Pure; looks at segments, blocks and holes (map.h) as they were when it failed. Savings are told one
- * by one and overlap: they are not to be added up. Each says how much more could be had, and whether
- * that, with what the device has left, is enough for the request in one piece.
+ * Pure; looks at segments, blocks and holes (map.h) as they were when it failed. Savings are told
+ * one by one and overlap: they are not to be added up. Each says how much more could be had, and
+ * whether that, with what the device has left, is enough for the request in one piece.
  */
 #ifndef VC_ANALYZE_VIEWS_ADVICE_H
 #define VC_ANALYZE_VIEWS_ADVICE_H
@@ -31,7 +31,7 @@ int vc_pins_make(const struct vc_tables *tables, const struct vc_map *map,
 enum vc_advice_why {
 	VC_WHY_FULL,       /* what is free does not add up to it */
 	VC_WHY_FRAGMENTED, /* it does, but no hole has it */
-	VC_WHY_LIMIT,      /* the device has as much left: the allocator was not allowed to take it */
+	VC_WHY_LIMIT,      /* the device has as much left: it was not allowed to take it */
 	VC_WHY_BEYOND,     /* the device has less in all */
 };
 

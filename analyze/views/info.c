@@ -111,11 +111,11 @@ const char *vc_info_silent_torch(const struct vc_tables *tables, const struct vc
 		return NULL;
 	if (strstr(environment_value(tables, "PYTORCH_CUDA_ALLOC_CONF"), "cudaMallocAsync") ||
 	    strstr(environment_value(tables, "PYTORCH_ALLOC_CONF"), "cudaMallocAsync"))
-		return "PyTorch's allocator reported no blocks (backend cudaMallocAsync does not): each "
-		       "of its tensors is an allocation of the driver's";
+		return "PyTorch's allocator reported no blocks (backend cudaMallocAsync does not): "
+		       "each of its tensors is an allocation of the driver's";
 	if (*environment_value(tables, "PYTORCH_NO_CUDA_MEMORY_CACHING"))
-		return "PyTorch's allocator reported no blocks (PYTORCH_NO_CUDA_MEMORY_CACHING): each "
-		       "of its tensors is an allocation of the driver's";
+		return "PyTorch's allocator reported no blocks (PYTORCH_NO_CUDA_MEMORY_CACHING): "
+		       "each of its tensors is an allocation of the driver's";
 	return "PyTorch's allocator reported no blocks (a pluggable allocator, another back end, or "
 	       "none allocated yet): what the driver gave it is all that is seen";
 }

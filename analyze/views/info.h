@@ -27,8 +27,8 @@ int vc_info_make(const struct vc_tables *tables, const struct vc_account *accoun
 /** "not known: tensors, roles (no PyTorch in this process)"; "" nothing is missing. */
 const char *vc_info_not_known(const struct vc_tables *tables);
 /**
- * "PyTorch's allocator reported no blocks (...)": it allocates here, but not by way of the allocator
- * that tells of its blocks. NULL: there is nothing to say.
+ * "PyTorch's allocator reported no blocks (...)": it allocates here, but not by way of the
+ * allocator that tells of its blocks. NULL: there is nothing to say.
  */
 const char *vc_info_silent_torch(const struct vc_tables *tables, const struct vc_account *account);
 /** True where a device (plus one) is among those to show. */

@@ -79,7 +79,7 @@ static bool is_mapped_segment(const struct work *work, const struct item *extent
 	       vc_account_row_is_segment(work->account, extent->row);
 }
 
-/** Mappings that follow each other without a gap, in one reservation and on one device, become one. */
+/** Mappings without a gap between them, in one reservation and on one device, become one. */
 static void join_mappings(struct work *work)
 {
 	uint64_t count = 0;

@@ -4,9 +4,10 @@
  *
  * Pure. A segment is memory that the program's allocator makes blocks of: an allocation or mapping
  * with blocks in it, or one that the account or the dump knows as such. Other allocations have no
- * holes that anybody knows of and are only counted. Mappings side by side in one address reservation are
- * one segment, which grows as the allocator maps more (PyTorch's expandable segments). Blocks outside every segment are in the
- * account's evidence. Overlapping blocks count once: the first one gets the bytes.
+ * holes that anybody knows of and are only counted. Mappings side by side in one address
+ * reservation are one segment, which grows as the allocator maps more (PyTorch's expandable
+ * segments). Blocks outside every segment are in the account's evidence. Overlapping blocks count
+ * once: the first one gets the bytes.
  *
  *     fragmentation = 1 - largest hole / bytes of all holes
  * "Pinned" is a segment of which blocks take at most VC_MAP_PINNED_SHARE-th: little keeps much from

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of PyTorch's allocator, by the names that PyTorch gives them: of a PyTorch snapshot, and
- * of a recording.
+ * The numbers of PyTorch's allocator, by the names that PyTorch gives them: of a PyTorch snapshot,
+ * and of a recording.
  *
  * Pure: sums of segments and blocks. "Allocated" is what tensors have (active_allocated), "active"
  * also what waits for a stream, "requested" what was asked for before rounding, "reserved" what the

@@ -24,14 +24,14 @@ struct vc_stacks {
 void vc_block_stacks(const struct vc_registers *registers, struct vc_stacks *ret);
 
 /**
- * Keeps a birth, after filling in step, phase, thread and the name of the call. What was told of its
- * address before and never taken back is over: the place is used again (then *ret_replaced). Gives
- * the number of the birth, 0 where no record was kept.
+ * Keeps a birth, after filling in step, phase, thread and the name of the call. What was told of
+ * its address before and never taken back is over: the place is used again (then *ret_replaced).
+ * Gives the number of the birth, 0 where no record was kept.
  */
 uint64_t vc_block_born(struct vc_birth *birth, enum vc_own_call call, bool *ret_replaced);
 /**
- * Keeps the death of what a kind has at an address. False: nothing is known there. *ret is the number
- * of the death, 0 where no record was kept.
+ * Keeps the death of what a kind has at an address. False: nothing is known there. *ret is the
+ * number of the death, 0 where no record was kept.
  */
 bool vc_block_died(uint64_t address, enum vc_kind kind, const struct vc_stacks *stacks,
 		   enum vc_own_call call, uint64_t *ret);

@@ -7,8 +7,8 @@
 
 /*
  * vc_thread_local.failure_plus_one: the first failure of a row of them without a success between,
- * plus 1, or this where its details found no room; the top bit once there was a second. With the next
- * bit it is the last that a framework reported, at failure_python.
+ * plus 1, or this where its details found no room; the top bit once there was a second. With the
+ * next bit it is the last that a framework reported, at failure_python.
  */
 #define ROW_LOST_PLUS_ONE 0x3fffffffu
 #define FAILED_AGAIN 0x80000000u

@@ -5,11 +5,11 @@
  * A mark of the first kind keeps the request and what was live by site at that instant. It becomes
  * a retry with the thread's next success; whether it becomes a snapshot is the agent's decision
  * (events.h). An allocator that answers a failure with another try, and says so when it gives up
- * (PyTorch's), decides for itself: until it does, its further failures are part of the first. Of the
- * second kind (an illegal address, a failed assertion, memory that lost its bits) the first few of a
- * recording are kept, with their stack, and the first of each sort becomes a snapshot: the context is
- * lost, and every later call says the same. All others (not ready, invalid value) are the program's
- * business.
+ * (PyTorch's), decides for itself: until it does, its further failures are part of the first. Of
+ * the second kind (an illegal address, a failed assertion, memory that lost its bits) the first
+ * few of a recording are kept, with their stack, and the first of each sort becomes a snapshot:
+ * the context is lost, and every later call says the same. All others (not ready, invalid value)
+ * are the program's business.
  */
 #ifndef VC_CAPTURE_INSIDE_FAILURE_H
 #define VC_CAPTURE_INSIDE_FAILURE_H
@@ -25,8 +25,8 @@ void vc_failure_note(struct vc_call *call, vc_cu_result result, uint64_t request
 /** The same from outside the guard, for rows of which only the result is looked at. */
 void vc_failure_result(enum vc_row row, vc_cu_result result, const struct vc_registers *caller);
 /**
- * A framework's allocator gives up: it tried again by itself, and throws now. The failed calls of the
- * driver before are part of it. Inside the guard, with the recording open.
+ * A framework's allocator gives up: it tried again by itself, and throws now. The failed calls of
+ * the driver before are part of it. Inside the guard, with the recording open.
  */
 struct vc_reported {
 	uint64_t requested;

@@ -52,8 +52,8 @@ static void moment_of_failure(struct vc_moment_row *image)
 }
 
 /*
- * PyTorch's totals, where they are those of S: their number is still what it was once S had been read,
- * and S is not before it.
+ * PyTorch's totals, where they are those of S: their number is still what it was once S had been
+ * read, and S is not before it.
  */
 static void torch_totals(const struct vc_root *root, struct vc_instant *ret)
 {

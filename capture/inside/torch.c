@@ -129,8 +129,8 @@ static uint64_t block_died(void *pointer)
 }
 
 /*
- * A free does not begin a recording: a forked child lets go of what its parent had. What is told to a
- * signal handler's call inside the recorder is kept, without a stack.
+ * A free does not begin a recording: a forked child lets go of what its parent had. What is told
+ * to a signal handler's call inside the recorder is kept, without a stack.
  */
 static void report_usage(void *pointer, int64_t size, uint64_t allocated, uint64_t reserved,
 			 struct vc_torch_device device, const struct vc_registers *registers)

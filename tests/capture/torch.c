@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reports of PyTorch's allocator, made by two libraries with its names (torch_reports.cpp) that are
- * opened as a Python extension's are: in a scope of their own. TEST_TORCH is their folder.
+ * The reports of PyTorch's allocator, made by two libraries with its names (torch_reports.cpp)
+ * that are opened as a Python extension's are: in a scope of their own. TEST_TORCH is their
+ * folder.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -277,7 +278,7 @@ static void first_out_of_memory(void)
 
 /* ---- children and threads ---- */
 
-/* A child lets go of what its parent had. It cannot use the device, but that is not ours to know. */
+/* A child lets go of what its parent had. It cannot use the device, which is not ours to know. */
 static void children(void)
 {
 	uint64_t segment, own = (uint64_t)1 << 40;

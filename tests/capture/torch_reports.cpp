@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What PyTorch's libc10.so and libc10_cuda.so are to the recorder, one half by each build: functions
- * with its names and types (OLD: those of PyTorch 1.13), and who calls them through the procedure
- * linkage table.
+ * What PyTorch's libc10.so and libc10_cuda.so are to the recorder, one half by each build:
+ * functions with its names and types (OLD: those of PyTorch 1.13), and who calls them through the
+ * procedure linkage table.
  */
 #include <cstddef>
 #include <cstdint>
@@ -68,8 +68,8 @@ extern "C" SHOWN void test_torch_usage(void *pointer, int64_t size, uint64_t all
 	asm volatile("");
 }
 
-extern "C" SHOWN void test_torch_memory(int64_t size, uint64_t allocated, uint64_t reserved, int type,
-					int index)
+extern "C" SHOWN void test_torch_memory(int64_t size, uint64_t allocated, uint64_t reserved,
+					int type, int index)
 {
 	c10::reportOutOfMemoryToProfiler(size, static_cast<c10::total>(allocated),
 					 static_cast<c10::total>(reserved),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PyTorch's allocator in a recording: whose memory is whose, segments, advice, by hand-made tables. */
+/* PyTorch's allocator in a recording: whose memory is whose, segments, advice. */
 #include "tests/unit/analyze/cmocka.h"
 
 #include "analyze/views/advice.h"
