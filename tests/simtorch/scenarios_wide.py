@@ -255,8 +255,10 @@ def operations():
 
 @scenario(since=(2, 6))
 def sizes_and_results():
-    kept, failed = [], []
-    for name, operation in operations().items():
+    kept, failed, wanted = [], [], operations()
+    if torch.__version__.startswith("2.6."):
+        del wanted["repeat"] # it asks the device whether all counts are positive, and gets a 0
+    for name, operation in wanted.items():
         try:
             kept.append(operation())
         except Exception as error: # every one is tried
