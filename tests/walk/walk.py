@@ -94,13 +94,19 @@ class Probe:
         got = self.library.probe_start(self.folder.encode())
         assert got == 0, got
 
-    def walk(self, full=True, holders=True, milliseconds=0, memory=0):
+    def ask(self, full=True, holders=True, milliseconds=0, memory=0):
+        """Path of what a walk wrote, and whether it could walk at all."""
         path = ctypes.create_string_buffer(4096)
         got = self.library.probe_walk(int(full), int(holders), ctypes.c_uint64(milliseconds),
                                       ctypes.c_uint64(memory), path, ctypes.c_uint64(4096))
         assert got >= 0, got
-        path = path.value.decode()
+        return path.value.decode(), got
+
+    @staticmethod
+    def read(path):
         made = Walk(path)
-        made.bytes = os.path.getsize(path)
         os.unlink(path)
         return made
+
+    def walk(self, **wish):
+        return self.read(self.ask(**wish)[0])
