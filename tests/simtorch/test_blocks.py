@@ -16,6 +16,9 @@ import run_scenarios  # noqa: E402
 QUICK = ["transformer", "expandable_segments", "graph", "memory_pool", "two_devices", "out_of_memory",
          "without_cache"]
 
+# Their ranks are processes of their own, which come to no moment: only that they end well is seen.
+NO_MOMENT = ["ddp_gloo_two_ranks", "ddp_nccl_two_ranks"]
+
 
 def main():
     binaries, names = os.path.abspath(sys.argv[1]), sys.argv[2:] or QUICK
@@ -35,7 +38,7 @@ def main():
             judged = subprocess.run([sys.executable, os.path.join(HERE, "judge.py"), vramcore,
                                      f"{folder}/judged", f"{folder}/out"],
                                     capture_output=True, text=True, check=False)
-        wrong = result.status != 0 or judged.returncode != 0
+        wrong = result.status != 0 or (judged.returncode != 0 and name not in NO_MOMENT)
         failed += wrong
         print(f"{name}: {'FAILED' if wrong else 'ok'}, ended with {result.status}, "
               f"{(judged.stdout + judged.stderr).strip()}", flush=True)
