@@ -269,6 +269,41 @@ static void emit_counts(struct report *report)
 	vc_text_deinit(&text);
 }
 
+static const char *fact_of(const struct vc_tables *tables, const char *key)
+{
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_framework]; i++)
+		if (!strcmp(vc_string(tables, VC_COL_framework_key, i), key))
+			return vc_string(tables, VC_COL_framework_value, i);
+	return NULL;
+}
+
+/** What is known of the framework; the text has only what explains the rest. */
+static void emit_framework(struct report *report)
+{
+	const struct vc_tables *tables = report->tables;
+	const char *version = fact_of(tables, "torch"), *backend = fact_of(tables, "backend");
+	const char *counter = fact_of(tables, "step counter"), *helper = fact_of(tables, "interpreter");
+
+	if (!tables->rows[VC_TABLE_framework])
+		return;
+	vc_emit_list(report->emit, "framework");
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_framework]; i++) {
+		vc_emit_object(report->emit, NULL);
+		vc_emit_string(report->emit, "key", vc_string(tables, VC_COL_framework_key, i));
+		vc_emit_string(report->emit, "value", vc_string(tables, VC_COL_framework_value, i));
+		vc_emit_string(report->emit, "how", vc_string(tables, VC_COL_framework_how, i));
+		vc_emit_object_end(report->emit);
+	}
+	vc_emit_list_end(report->emit);
+	if (version)
+		vc_emit_line(report->emit, "  PyTorch %s, back end %s", version,
+			     backend ? backend : "unknown");
+	if (counter)
+		vc_emit_line(report->emit, "  steps counted by: %s", counter);
+	if (helper && strcmp(helper, "runs") != 0)
+		vc_emit_line(report->emit, "  the interpreter was not asked: %s", helper);
+}
+
 static uint64_t error_stack(const struct vc_tables *tables, uint64_t row)
 {
 	return vc_stack_reference(tables, vc_value(tables, VC_COL_failures_stack, row),
@@ -377,6 +412,7 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	emit_counts(report);
+	emit_framework(report);
 	emit_environment(report);
 	emit_errors(report);
 	if (vc_is_import(report->tables))

@@ -130,10 +130,6 @@ static int take_fact(void *self, uint64_t number, const void *row)
 /* What the recording itself says of the framework. */
 static int own_facts(struct vc_conversion *conversion)
 {
-	static const char *const source_text[] = {
-#define VC_STEP_SOURCE(name, number, key) [number] = key,
-#include "formats/helper.def"
-	};
 	static const char *const helper_text[] = {
 #define VC_HELPER_STATE(name, number, text) [number] = text,
 #include "formats/helper.def"
@@ -146,8 +142,9 @@ static int own_facts(struct vc_conversion *conversion)
 
 	if (helper && helper < sizeof(helper_text) / sizeof(helper_text[0]))
 		error = add_framework(conversion, "interpreter", helper_text[helper], "recorder");
-	if (!error && (source || helper) && source < sizeof(source_text) / sizeof(source_text[0]))
-		error = add_framework(conversion, "step counter", source_text[source], "recorder");
+	if (!error && (source || helper))
+		error = add_framework(conversion, "step counter", vc_step_source_text(source),
+				      "recorder");
 	if (!error && conversion->has_walk) {
 		snprintf(pause, sizeof(pause), "%" PRIu64, conversion->walk.head.nanoseconds);
 		error = add_framework(conversion, "interpreter pause", pause, "recorder");

@@ -46,6 +46,7 @@ static void summarize(struct vc_recording *recording, struct vc_recording_summar
 	ret->rank_plus_one = fixed->rank_plus_one;
 	ret->world_size = fixed->world_size;
 	ret->step_plus_one = value(root->step);
+	ret->step_source = value(root->step_source);
 	ret->clock = value(root->clock);
 	ret->moments = value(root->used[VC_REC_MOMENTS]);
 	for (uint32_t i = 0; i < VC_DEVICES_MAX; i++) {
@@ -178,4 +179,14 @@ uint32_t vc_recording_walk(const struct vc_recording_source *source, uint64_t mo
 				 &walk_plus_one);
 	vc_recording_close(&recording);
 	return walk_plus_one;
+}
+
+const char *vc_step_source_text(uint64_t source)
+{
+	static const char *const text[] = {
+#define VC_STEP_SOURCE(name, number, key) [number] = key,
+#include "formats/helper.def"
+	};
+
+	return source < sizeof(text) / sizeof(text[0]) ? text[source] : "unknown";
 }

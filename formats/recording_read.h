@@ -141,6 +141,7 @@ struct vc_recording_summary {
 	uint64_t longest_step;     /* nanoseconds between two steps; 0: fewer than two */
 	uint64_t rank_plus_one, world_size;
 	uint64_t step_plus_one;    /* 0: no steps reported */
+	uint64_t step_source;      /* enum vc_step_source */
 	uint64_t clock;
 	uint64_t moments;
 	uint64_t devices;          /* that were used */
@@ -151,6 +152,8 @@ struct vc_recording_summary {
 	char program[256];
 	char job[64];
 };
+/** Who counts steps: "optimizer", "program". */
+const char *vc_step_source_text(uint64_t source);
 /** The front of a recording: a few reads, whatever its size. */
 int vc_recording_peek(const struct vc_recording_source *source, struct vc_recording_summary *ret);
 

@@ -23,7 +23,7 @@
 #define OPTIMIZERS 4096u /* that are told apart; a power of 2 */
 #define PROBES 64u
 #define WALK_DEADLINE UINT64_C(2000000000)    /* of the walk over tensors, nanoseconds */
-#define FAILURE_DEADLINE UINT64_C(5000000000) /* the same, where an allocation failed */
+#define FAILURE_DEADLINE UINT64_C(10000000000) /* the same, where an allocation failed */
 #define CALLED_WITH_ARRAY 0x80   /* METH_FASTCALL */
 #define CALLED_WITH_KEYWORDS 0x2 /* METH_KEYWORDS */
 

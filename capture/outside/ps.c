@@ -118,7 +118,8 @@ static void print_json(const struct ps *ps, const struct vc_located *found, cons
 	if (summary->rank_plus_one)
 		printf(", \"rank\": %" PRIu64, summary->rank_plus_one - 1);
 	if (summary->step_plus_one)
-		printf(", \"step\": %" PRIu64, summary->step_plus_one - 1);
+		printf(", \"step\": %" PRIu64 ", \"step_counter\": \"%s\"",
+		       summary->step_plus_one - 1, vc_step_source_text(summary->step_source));
 	if (summary->longest_step)
 		printf(", \"last_step_time\": %" PRIu64 ", \"longest_step\": %" PRIu64,
 		       summary->last_step_time, summary->longest_step);
