@@ -93,7 +93,7 @@ def start(name):
         check(f"{name}: counter", facts.get("step counter"), "optimizer")
         check(f"{name}: list of segments", facts.get("segments"), "listed")
         check(f"{name}: step", tables["process"][0]["step"], 3)
-        check(f"{name}: moment", tables["process"][0]["moment"], "after-step")
+        check(f"{name}: moment", tables["process"][0]["moment"], "before-backward")
         judge(name, tables, facts)
         check(f"{name}: tensors", len(tables["tensors"]) > 0, True)
         check(f"{name}: modules", "Sequential.2" in [row["path"] for row in tables["model_modules"]],

@@ -103,28 +103,28 @@ static void test_directory(void **state)
 	struct vc_chunk chunk = good;
 
 	(void)state;
-	chunk_refused(good, 11, VC_E_TRUNCATED); /* past the end of the file */
-	chunk_refused(good, 11, VC_E_CHECKSUM);
+	chunk_refused(good, 14, VC_E_TRUNCATED); /* past the end of the file */
+	chunk_refused(good, 14, VC_E_CHECKSUM);
 	chunk.offset = 65536; /* where another one lies */
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk.offset = 4096; /* in the root */
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk.offset = (1 << 20) + 8;
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk = good;
 	chunk.count = 1000; /* more than its bytes hold */
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk = good;
 	chunk.first = 2; /* numbers that another one has */
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk = good;
 	chunk.bytes = UINT64_MAX - 4095;
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk = good;
 	chunk.table = 0;
-	chunk_refused(chunk, 11, VC_E_CORRUPT);
+	chunk_refused(chunk, 14, VC_E_CORRUPT);
 	chunk.table = 77; /* of a later version */
-	chunk_refused(chunk, 11, 0);
+	chunk_refused(chunk, 14, 0);
 }
 
 /* Numbers that no chunk was made for are not there, and that is no damage. */
