@@ -36,6 +36,10 @@ enum {
 	VC_CU_LOCATION_DEVICE = 1,
 	VC_CU_NODE_ALLOCATE = 10,     /* type of a graph's node */
 	VC_CU_CAPTURING = 1,          /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+	VC_CU_GRAPH_USED = 0,         /* CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT */
+	VC_CU_GRAPH_RESERVED = 2,     /* CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT */
+	VC_CU_POOL_RESERVED = 5,      /* CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT */
+	VC_CU_POOL_USED = 7,          /* CU_MEMPOOL_ATTR_USED_MEM_CURRENT */
 	VC_CU_STREAM_PER_THREAD = 2,  /* handle: what 0 means to `_ptsz` functions */
 	VC_CU_ARRAY_SPARSE = 0x40,    /* flags: no memory of its own */
 	VC_CU_ARRAY_DEFERRED = 0x80,

@@ -97,7 +97,7 @@ static inline void vramcore_tensor_free(const void *pointer)
 	VRAMCORE_CALL(tensor_free, (pointer));
 }
 
-/** Take a snapshot of this moment. */
+/** Take a snapshot of this moment. It and vramcore_step ask the driver: not for signal handlers. */
 static inline void vramcore_snapshot(void)
 {
 	VRAMCORE_CALL(snapshot, ());

@@ -290,6 +290,30 @@ static void torch_totals(struct vc_conversion *conversion, uint32_t ordinal, uin
 		reserved_plus_one ? reserved_plus_one - 1 : 0;
 }
 
+/* A pair of figures, each plus 1, of which both are known or neither is. */
+static void driver_pair(struct vc_conversion *conversion, uint64_t row, uint64_t used_plus_one,
+			uint64_t reserved_plus_one, enum vc_column_index known_column)
+{
+	bool known = used_plus_one && reserved_plus_one;
+
+	conversion->tables.column[known_column][row] = known;
+	conversion->tables.column[known_column + 1][row] = known ? used_plus_one - 1 : 0;
+	conversion->tables.column[known_column + 2][row] = known ? reserved_plus_one - 1 : 0;
+}
+
+static void driver_memory(struct vc_conversion *conversion, uint32_t ordinal, uint64_t row)
+{
+	static const struct vc_moment_row nothing;
+	const struct vc_moment_row *moment = &conversion->row;
+
+	if (moment->asked_plus_one != ordinal + 1)
+		moment = &nothing;
+	driver_pair(conversion, row, moment->graph_used, moment->graph_reserved,
+		    VC_COL_devices_graph_known);
+	driver_pair(conversion, row, moment->pool_used, moment->pool_reserved,
+		    VC_COL_devices_pool_known);
+}
+
 static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 {
 	struct vc_device *device = &conversion->recording.root->device[ordinal];
@@ -326,6 +350,7 @@ static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 	VC_CELL(conversion, devices_peak_step, row) =
 		vc_recording_value(recording, &device->peak_step, 0);
 	torch_totals(conversion, ordinal, row);
+	driver_memory(conversion, ordinal, row);
 	return 0;
 }
 

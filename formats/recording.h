@@ -290,6 +290,10 @@ struct vc_moment_row {
 	uint64_t device_free[8];   /* cuMemGetInfo of the first 8 devices, plus 1; 0: not asked */
 	/* what PyTorch said of the first 8 devices (see struct vc_device), plus 1; 0: not known */
 	uint64_t torch_allocated[8], torch_reserved[8];
+	/* what the driver says it keeps on one device, the current one; plus 1; 0: not known */
+	uint64_t graph_used, graph_reserved; /* for graphs */
+	uint64_t pool_used, pool_reserved;   /* in the default memory pool */
+	uint32_t asked_plus_one, reserved32; /* that device */
 };
 
 struct vc_failure_row {

@@ -9,7 +9,7 @@
 #define ROOT_WORDS (sizeof(struct vc_root) / 8)
 #define BLOCK_BYTES (64u << 10)
 #define WINDOW_BYTES (16u << 10)
-#define ITEM_BYTES_MAX 256u
+#define ITEM_BYTES_MAX 512u
 #define READS 4          /* of an item that does not fit, before it is taken for damaged */
 #define PAUSE_READS 20   /* of one that a writer may be busy with */
 #define PAUSES 512       /* of 100 microseconds, at most, for one recording */
@@ -120,6 +120,8 @@ static int check_root(const struct vc_root *root, struct vc_fault *fault)
 		return vc_fault_set(fault, VC_E_CORRUPT, "root", offsetof(struct vc_root, fixed));
 	return 0;
 }
+
+_Static_assert(sizeof(struct vc_moment_row) <= ITEM_BYTES_MAX, "the largest item");
 
 /* Items of each table: their length and the words that their check covers. */
 static const struct item_layout {

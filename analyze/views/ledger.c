@@ -80,6 +80,28 @@ static void add_kinds(struct vc_ledger *ledger, const struct vc_account_device *
 	qsort(ledger->rows + by_role, ledger->count - by_role, sizeof(*ledger->rows), by_bytes);
 }
 
+/**
+ * What the driver says that it keeps for itself of `other`, the bytes that are used and not recorded.
+ * Gives the rest. Said of nothing where the two do not fit.
+ */
+static int64_t add_kept(struct vc_ledger *ledger, const struct vc_tables *tables, uint64_t row,
+			int64_t other)
+{
+	uint64_t graphs = vc_value(tables, VC_COL_devices_graph_reserved, row);
+	uint64_t used = vc_value(tables, VC_COL_devices_pool_used, row);
+	uint64_t reserved = vc_value(tables, VC_COL_devices_pool_reserved, row);
+	uint64_t pool = reserved > used ? reserved - used : 0;
+
+	if (other < 0 || graphs > (uint64_t)other || pool > (uint64_t)other - graphs)
+		return other;
+	if (graphs)
+		add_row(ledger, "memory of graphs", "graph_memory", (int64_t)graphs, 0, "driver");
+	if (pool)
+		add_row(ledger, "kept by the default memory pool, free", "pool_free", (int64_t)pool,
+			0, "driver");
+	return other - (int64_t)(graphs + pool);
+}
+
 static void add_rest(struct vc_ledger *ledger, const struct vc_tables *tables, uint64_t row,
 		     int64_t known)
 {
@@ -96,8 +118,9 @@ static void add_rest(struct vc_ledger *ledger, const struct vc_tables *tables, u
 			total - known, 0, "residual");
 		return;
 	}
+	other = add_kept(ledger, tables, row, other);
 	if (other >= 0)
-		add_row(ledger, "driver, modules, other processes", "other", other, 0,
+		add_row(ledger, "driver: context, modules; other processes", "other", other, 0,
 			"residual");
 	else
 		add_row(ledger, "recorded, but not in use by the device", "other", other, 0,

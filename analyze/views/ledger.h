@@ -19,10 +19,10 @@ struct vc_ledger_row {
 	int64_t bytes;
 	int64_t share;        /* tenths of a percent */
 	uint64_t count;       /* allocations or blocks; 0: not a count */
-	const char *how;      /* exact, bracketed, residual, cuMemGetInfo */
+	const char *how;      /* exact, at most, driver, residual, cuMemGetInfo */
 };
 
-enum { VC_LEDGER_ROWS = VC_KINDS + VC_ROLES + 8 };
+enum { VC_LEDGER_ROWS = VC_KINDS + VC_ROLES + 10 };
 struct vc_ledger {
 	struct vc_ledger_row rows[VC_LEDGER_ROWS];
 	unsigned count;

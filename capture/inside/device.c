@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/inside/device.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "capture/inside/thread.h"
@@ -89,6 +90,7 @@ void vc_device_complete(const struct vc_call *call, struct vc_birth *birth)
 	uint64_t context = vc_thread_local.context;
 	int device = vc_thread_local.device;
 
+	vc_thread_local.allocates = true;
 	if (birth->kind == VC_KIND_IMPORT)
 		complete_import(call, birth);
 	if (call->no_device || call->location) {
@@ -110,4 +112,74 @@ void vc_device_complete(const struct vc_call *call, struct vc_birth *birth)
 	if (!birth->device_plus_one)
 		vc_store_count(VC_COUNTER_DEVICE_UNKNOWN);
 	vc_device_used((int)birth->device_plus_one - 1);
+}
+
+/* ---- memory ---- */
+
+uint64_t vc_device_free(int device, int *ret_device, uint64_t *ret_total)
+{
+	size_t free_bytes, total;
+	int current;
+
+	if (vc_graph_captures() || !vc_driver.cuCtxGetDevice || !vc_driver.cuMemGetInfo_v2 ||
+	    vc_driver.cuCtxGetDevice(&current) || (device >= 0 && device != current))
+		return 0;
+	*ret_device = current;
+	if (vc_driver.cuMemGetInfo_v2(&free_bytes, &total))
+		return 0;
+	*ret_total = total;
+	return (uint64_t)free_bytes + 1;
+}
+
+static uint64_t graph_memory(int device, int attribute)
+{
+	uint64_t bytes = 0;
+
+	if (!vc_driver.cuDeviceGetGraphMemAttribute ||
+	    vc_driver.cuDeviceGetGraphMemAttribute(device, attribute, &bytes))
+		return 0;
+	return bytes + 1;
+}
+
+static uint64_t pool_memory(vc_cu_pool pool, int attribute)
+{
+	uint64_t bytes = 0;
+
+	if (vc_driver.cuMemPoolGetAttribute(pool, attribute, &bytes))
+		return 0;
+	return bytes + 1;
+}
+
+static void ask_memory(struct vc_device_memory *ret)
+{
+	uint64_t context = 0, total;
+	int device = -1;
+	vc_cu_pool pool;
+
+	ask_context(&context, &device);
+	if (!context || device < 0 || device >= 8)
+		return;
+	ret->device_plus_one = (uint32_t)device + 1;
+	ret->free = vc_device_free(device, &device, &total);
+	ret->graph_used = graph_memory(device, VC_CU_GRAPH_USED);
+	ret->graph_reserved = graph_memory(device, VC_CU_GRAPH_RESERVED);
+	if (!vc_driver.cuDeviceGetDefaultMemPool || !vc_driver.cuMemPoolGetAttribute ||
+	    vc_driver.cuDeviceGetDefaultMemPool(&pool, device))
+		return;
+	ret->pool_used = pool_memory(pool, VC_CU_POOL_USED);
+	ret->pool_reserved = pool_memory(pool, VC_CU_POOL_RESERVED);
+}
+
+void vc_device_memory(struct vc_device_memory *ret)
+{
+	int saved = errno;
+
+	*ret = (struct vc_device_memory){0};
+	if (vc_thread_local.asking || vc_graph_captures() ||
+	    !(vc_thread_local.allocates || vc_thread_local.context_known))
+		return;
+	vc_thread_local.asking = true;
+	ask_memory(ret);
+	vc_thread_local.asking = false;
+	errno = saved;
 }

@@ -128,6 +128,8 @@ void vc_call_leave(struct vc_call *call);
 /** Fills what is known of a birth before the driver is asked. */
 void vc_call_birth(const struct vc_call *call, struct vc_birth *ret);
 /** Of an allocation on a stream that is captured: it is a node of a graph. */
+/** Whether any stream is captured, as far as is known. */
+bool vc_graph_captures(void);
 void vc_graph_captured(const struct vc_call *call, struct vc_birth *birth);
 /** What is common to the deaths of one call. */
 void vc_call_death(const struct vc_call *call, struct vc_death *ret);

@@ -25,6 +25,11 @@ void vc_graph_forget(void)
 	allocations = 0;
 }
 
+bool vc_graph_captures(void)
+{
+	return vc_thread_local.capturing || __atomic_load_n(&captures, __ATOMIC_ACQUIRE);
+}
+
 /* ---- capture ---- */
 
 /* The graph that a stream is captured into, 0: none, or the driver does not tell. */

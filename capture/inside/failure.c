@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/inside/failure.h"
 
+#include "capture/inside/device.h"
 #include "capture/inside/events.h"
 #include "capture/inside/start.h"
 #include "capture/inside/thread.h"
@@ -66,7 +67,6 @@ static uint32_t marks_kept;
 /* What the device says, and the row; plus 1, or ROW_LOST_PLUS_ONE. */
 static uint32_t keep_mark(struct vc_failure *failure, int device)
 {
-	size_t free_bytes, total;
 	uint32_t row;
 
 	if (__atomic_load_n(&marks_kept, __ATOMIC_RELAXED) >= MARKS_KEPT ||
@@ -76,14 +76,7 @@ static uint32_t keep_mark(struct vc_failure *failure, int device)
 	}
 	if (device < 0 && vc_thread_local.context_known)
 		device = vc_thread_local.device;
-	if (!vc_thread_local.capturing) {
-		if (device < 0 && vc_driver.cuCtxGetDevice && vc_driver.cuCtxGetDevice(&device))
-			device = -1;
-		if (vc_driver.cuMemGetInfo_v2 && !vc_driver.cuMemGetInfo_v2(&free_bytes, &total)) {
-			failure->free_plus_one = free_bytes + 1;
-			failure->total = total;
-		}
-	}
+	failure->free_plus_one = vc_device_free(device, &device, &failure->total);
 	failure->device_plus_one = (uint16_t)(device + 1);
 	row = vc_store_failure(failure);
 	return row < ROW_LOST_PLUS_ONE ? row + 1 : ROW_LOST_PLUS_ONE;

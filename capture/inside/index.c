@@ -10,8 +10,12 @@
 
 #define VC_BUCKET 8u
 #define VC_LEVELS 6
-#define VC_FIRST_LOG2 12 /* 4,096 buckets, 32,768 entries, 256 KiB, touched as it fills */
-#define VC_LEVEL_LOG2 3  /* each level is eight times the one before */
+
+/*
+ * log2 of the buckets of each level, touched as it fills: 256 KiB, 2 MiB, 16 MiB; then less than
+ * eight times as much, because all of a new level is soon touched and each page costs a fault.
+ */
+static const uint8_t level_log2[VC_LEVELS] = {12, 15, 18, 20, 21, 22};
 
 static struct vc_index {
 	uint64_t *level[VC_LEVELS]; /* the buckets, NULL: none yet */
@@ -37,7 +41,7 @@ static struct vc_key key_of(uint64_t address)
 
 static uint64_t level_buckets(unsigned level)
 {
-	return UINT64_C(1) << (VC_FIRST_LOG2 + level * VC_LEVEL_LOG2);
+	return UINT64_C(1) << level_log2[level];
 }
 
 static uint64_t *level_at(unsigned level)

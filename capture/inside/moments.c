@@ -29,6 +29,18 @@ static void words_publish(uint64_t *to, const uint64_t *image, size_t words, uin
 	vc_put_release(to, vc_check_words(image + 1, words - 1, row));
 }
 
+static void device_memory(const struct vc_device_memory *memory, struct vc_moment_row *image)
+{
+	if (!memory->device_plus_one || memory->device_plus_one > 8)
+		return;
+	image->device_free[memory->device_plus_one - 1] = memory->free;
+	image->graph_used = memory->graph_used;
+	image->graph_reserved = memory->graph_reserved;
+	image->pool_used = memory->pool_used;
+	image->pool_reserved = memory->pool_reserved;
+	image->asked_plus_one = memory->device_plus_one;
+}
+
 /* A moment that shows a failure is that of the failure, whatever happened since. */
 static void moment_of_failure(struct vc_moment_row *image)
 {
@@ -49,6 +61,8 @@ static void moment_of_failure(struct vc_moment_row *image)
 	image->step = failure->step;
 	image->phase = failure->phase;
 	image->thread = failure->thread;
+	if (failure->device_plus_one && failure->device_plus_one <= 8)
+		image->device_free[failure->device_plus_one - 1] = failure->free_plus_one;
 }
 
 /*
@@ -107,10 +121,10 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 	image.time = instant.time;
 	memcpy(image.torch_allocated, instant.torch_allocated, sizeof(image.torch_allocated));
 	memcpy(image.torch_reserved, instant.torch_reserved, sizeof(image.torch_reserved));
+	device_memory(&moment->memory, &image);
 	moment_of_failure(&image);
 	image.trigger = text_id(moment->trigger);
 	image.moment = text_id(moment->moment);
-	memcpy(image.device_free, moment->device_free_plus_one, sizeof(image.device_free));
 	row = vc_space_append(VC_REC_MOMENTS, 1);
 	if (row >= UINT32_MAX)
 		return UINT32_MAX;

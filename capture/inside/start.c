@@ -245,6 +245,7 @@ static void meet_thread(void)
 	if (vc_thread_local.life) { /* a child of a process that recorded */
 		vc_thread_local.context_known = false;
 		vc_thread_local.capturing = 0;
+		vc_thread_local.allocates = false;
 	}
 	vc_thread_local.life = life;
 	vc_thread_local.id = (uint32_t)vc_sys_gettid();

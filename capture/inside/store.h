@@ -199,6 +199,12 @@ struct vc_instant {
 /** Reads the counter. */
 void vc_store_instant(struct vc_instant *ret);
 
+/** What the driver says of one device, the current one; each plus 1; 0: not asked, or no answer. */
+struct vc_device_memory {
+	uint64_t free, graph_used, graph_reserved, pool_used, pool_reserved;
+	uint32_t device_plus_one; /* 1 to 8; 0: nothing was asked */
+};
+
 struct vc_moment {
 	const char *trigger, *moment;
 	const struct vc_instant *at; /* NULL: now */
@@ -206,7 +212,7 @@ struct vc_moment {
 	uint32_t phase, thread;
 	uint64_t failure_plus_one; /* the moment is that of this failure, with its step, phase, thread */
 	uint32_t walk_plus_one;    /* see vc_moment_row */
-	uint64_t device_free_plus_one[8];
+	struct vc_device_memory memory;
 };
 /**
  * Takes a moment: reads the counter, where `at` does not say it, and keeps it. Gives its row; UINT32_MAX when there is no room

@@ -45,6 +45,8 @@ struct vc_thread_local {
 	bool keeps;               /* the agent, with descriptors of its own */
 	uint8_t driver;           /* number of the one called last; see rows.h */
 	bool looking_up;          /* the recorder asks the loader: it wants the driver's own */
+	bool allocates;           /* has made an allocation that succeeded */
+	bool asking;              /* asks the driver for a moment: not again from a signal handler */
 	bool interpreter;         /* inside a call of ours that the interpreter made: the GIL is held */
 };
 extern __thread struct vc_thread_local vc_thread_local __attribute__((tls_model("initial-exec")));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "capture/inside/agent.h"
+#include "capture/inside/device.h"
 #include "capture/inside/events.h"
 #include "capture/inside/interpreter.h"
 #include "capture/inside/interpreter_work.h"
@@ -114,20 +115,26 @@ void vc_triggers_start(void)
 	triggers.before_backward = !when || !strcmp(when, "before-backward");
 }
 
-/* Inside a call that the interpreter made, it is asked too. */
-static uint32_t take_moment(struct vc_moment *moment)
+/*
+ * Inside a call that the interpreter made, it is asked too. So is the driver where the program made
+ * the call (`asks`), and nothing was born or died since the instant.
+ */
+static uint32_t take_moment(struct vc_moment *moment, bool asks)
 {
 	struct vc_instant at;
 	uint32_t row;
 
 	moment->phase = vc_thread_local.phase;
 	moment->thread = vc_thread_local.id ? vc_thread_local.id : (uint32_t)vc_sys_gettid();
-	if (vc_thread_local.interpreter) {
+	if (asks || vc_thread_local.interpreter) {
 		vc_store_instant(&at);
+		if (asks && (!moment->at || moment->at->number == at.number))
+			vc_device_memory(&moment->memory);
 		if (!moment->at)
 			moment->at = &at;
-		moment->walk_plus_one = vc_work_walk(at.number, moment->failure_plus_one != 0);
 	}
+	if (vc_thread_local.interpreter)
+		moment->walk_plus_one = vc_work_walk(at.number, moment->failure_plus_one != 0);
 	row = vc_store_moment(moment);
 	if (row == UINT32_MAX)
 		vc_store_count(VC_COUNTER_TRIGGERS_LOST);
@@ -145,7 +152,7 @@ uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_pl
 		.failure_plus_one = failure_plus_one,
 	};
 
-	return take_moment(&taken);
+	return take_moment(&taken, false);
 }
 
 uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
@@ -153,7 +160,7 @@ uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
 {
 	struct vc_moment taken = {.trigger = trigger, .moment = moment, .step = step, .at = at};
 
-	return take_moment(&taken);
+	return take_moment(&taken, true);
 }
 
 /* By the program: here where this thread has the interpreter, else as soon as that can be asked. */

@@ -24,10 +24,14 @@ void vc_triggers_watch_signal(void);
 void vc_triggers_poll(void);
 /**
  * Takes a moment and wakes the agent. Names are static texts. `failure_plus_one`: see struct
- * vc_moment_row. Gives the row, UINT32_MAX where none was kept.
+ * vc_moment_row. Gives the row, UINT32_MAX where none was kept. Any context; the driver is asked
+ * nothing.
  */
 uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_plus_one);
-/** The same for a step and, where `at` is not NULL, an instant that are past. */
+/**
+ * The same for a step and, where `at` is not NULL, an instant that are past. On a thread of the
+ * program, not in a signal handler: the driver is asked what its memory is.
+ */
 uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
 		       const struct vc_instant *at);
 /** Nanoseconds until a timed trigger is due; UINT64_MAX where there is none. */

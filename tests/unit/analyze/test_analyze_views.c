@@ -113,6 +113,32 @@ static void test_ledger(void **state)
 	adds_up(&ledger);
 }
 
+/* 10,000 less 4,000 free less 3,000 recorded: 3,000, of which 800 graphs and 1,100 - 400 of the pool. */
+static void test_ledger_kept(void **state)
+{
+	struct vc_ledger ledger;
+
+	(void)state;
+	build_device(tables, 0, "A", "GPU-a", 10000, 4000);
+	build_set(tables, VC_COL_devices_graph_reserved, 0, 800);
+	build_set(tables, VC_COL_devices_pool_used, 0, 400);
+	build_set(tables, VC_COL_devices_pool_reserved, 0, 1100);
+	add(VC_KIND_LINEAR, 0x10000, 3000, stack_a);
+	count(VC_COLUMNS);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
+	assert_int_equal(ledger_row(&ledger, "graph_memory")->bytes, 800);
+	assert_int_equal(ledger_row(&ledger, "pool_free")->bytes, 700);
+	assert_int_equal(ledger_row(&ledger, "other")->bytes, 1500);
+	assert_int_equal(ledger_row(&ledger, "free")->bytes, 4000);
+	adds_up(&ledger);
+	/* More than there can be is not believed. */
+	build_set(tables, VC_COL_devices_graph_reserved, 0, 2301);
+	assert_int_equal(vc_ledger_make(tables, &account, NULL, 1, &ledger), 0);
+	assert_int_equal(ledger_row(&ledger, "other")->bytes, 3000);
+	assert_int_equal(ledger.count, 3);
+	adds_up(&ledger);
+}
+
 static void test_ledger_not_asked(void **state)
 {
 	struct vc_ledger ledger;
@@ -389,6 +415,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_ledger, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_ledger_not_asked, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ledger_kept, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_ledger_negative, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_sites, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_where, set_up, tear_down),

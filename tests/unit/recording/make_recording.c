@@ -426,6 +426,10 @@ static void golden_moments(struct made_recording *made, const struct golden_name
 	moment.trigger = made_string(made, "step");
 	moment.moment = made_string(made, "after-step");
 	moment.device_free[0] = 1000001;
+	moment.graph_used = 2001;
+	moment.graph_reserved = 3001;
+	moment.pool_reserved = 4001;
+	moment.asked_plus_one = 1;
 	made_moment(made, moment);
 	moment.number = 20;
 	moment.freed_next = 4;

@@ -225,6 +225,12 @@ static void test_golden_moments(void **state)
 	assert_int_equal(CELL(&tables, process_deaths_missing, 0), 0);
 	assert_int_equal(CELL(&tables, devices_used_known, 0), 1);
 	assert_int_equal(CELL(&tables, devices_free, 0), 1000000);
+	assert_int_equal(CELL(&tables, devices_graph_known, 0), 1);
+	assert_int_equal(CELL(&tables, devices_graph_used, 0), 2000);
+	assert_int_equal(CELL(&tables, devices_graph_reserved, 0), 3000);
+	assert_int_equal(CELL(&tables, devices_pool_known, 0), 0); /* half of it is nothing */
+	assert_int_equal(CELL(&tables, devices_pool_used, 0), 0);
+	assert_int_equal(CELL(&tables, devices_pool_reserved, 0), 0);
 	vc_tables_deinit(&tables);
 
 	/* S 10: the two oldest entries (births 1 and 3) are gone from the ring */

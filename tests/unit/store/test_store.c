@@ -463,7 +463,7 @@ static void test_moments_and_failures(void **state)
 
 	(void)state;
 	fixture_start(64 * MIB);
-	moment.device_free_plus_one[1] = 33;
+	moment.memory = (struct vc_device_memory){33, 34, 35, 36, 37, 2};
 	for (uint32_t i = 1; i <= 100; i++) {
 		struct vc_birth birth = fixture_birth(0x100 * i, i);
 
@@ -483,6 +483,12 @@ static void test_moments_and_failures(void **state)
 	assert_int_equal(kept->freed_next, 1);
 	assert_int_equal(kept->step, 5);
 	assert_int_equal(kept->device_free[1], 33);
+	assert_int_equal(kept->device_free[0], 0);
+	assert_int_equal(kept->graph_used, 34);
+	assert_int_equal(kept->graph_reserved, 35);
+	assert_int_equal(kept->pool_used, 36);
+	assert_int_equal(kept->pool_reserved, 37);
+	assert_int_equal(kept->asked_plus_one, 2);
 	assert_string_equal(mini_text(&mini, kept->trigger), "step");
 	assert_string_equal(mini_text(&mini, kept->moment), "now");
 	assert_int_equal(mini.failures, 1);
