@@ -207,6 +207,7 @@ def main():
     runs = [Run(choice, copy.deepcopy(model), "cpu")]
     if torch.cuda.is_available():
         runs.append(Run(choice, model, "cuda"))
+    print("devices", *[run.device for run in runs])
     for step in range(steps):
         x, target = torch.randn(choice["batch"], 12, 16), torch.randint(4, (choice["batch"],))
         if "warn" in choice["extras"]:
