@@ -173,6 +173,7 @@ def freeze():
     gc.freeze()
     second = train("cuda", tag="frozen after, ")
     print("frozen", gc.get_freeze_count() > 1000)
+    gc.unfreeze()  # or libraries complain, in an order of chance, of what is not freed at the end
     return first, second
 
 
