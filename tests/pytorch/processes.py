@@ -27,7 +27,7 @@ def program(function):
     return function
 
 
-def train(device, steps=4, wrap=None, tag=""):
+def train(device, steps=4, wrap=None, tag="", judged=True):
     """A small model; moments in the middle of the last step and at the end."""
     import torch
 
@@ -38,14 +38,15 @@ def train(device, steps=4, wrap=None, tag=""):
     optimizer = torch.optim.AdamW(model.parameters())
     for step in range(steps):
         output = model(torch.randn(32, 64).to(device))
-        if step == steps - 1:
+        if judged and step == steps - 1:
             judge.moment(tag + "forward")
         output.square().mean().backward()
-        if step == steps - 1:
+        if judged and step == steps - 1:
             judge.moment(tag + "backward")
         optimizer.step()
         optimizer.zero_grad()
-    judge.moment(tag + "end")
+    if judged:
+        judge.moment(tag + "end")
     return model, optimizer
 
 
@@ -244,7 +245,8 @@ def daemons():
 
 @program
 def late():
-    """Objects of the main module that take blocks while the interpreter takes it down."""
+    """A thread that trains when the main one has come to its end, and an object of the main module that
+    takes blocks while the interpreter takes that down."""
     import torch
 
     class Late:
@@ -255,8 +257,10 @@ def late():
             print("ended", self.kept.numel(), self.kept.new_empty(10).numel())
 
     sys.modules["__main__"].late_object = Late()
-    threading.Thread(target=lambda: (time.sleep(0.2), train("cuda"))).start()
-    return train("cuda", tag="main, ")
+    kept = train("cuda")
+    # the interpreter waits for it before it ends
+    threading.Thread(target=lambda: (time.sleep(0.2), train("cuda", judged=False))).start()
+    return kept
 
 
 if __name__ == "__main__":
