@@ -55,6 +55,7 @@ static struct {
 	bool trainer_known;        /* by a step */
 	const char *waits;         /* trigger of a moment that waits for a backward pass; NULL */
 	uint64_t waits_step;
+	uint64_t taken_plus_one;   /* the last step whose moment was taken so */
 } work;
 
 void vc_work_forget(void)
@@ -163,34 +164,31 @@ static struct vc_python_object *after_step(struct vc_python_object *self,
 
 /* ---- backward passes ---- */
 
-bool vc_work_before_backward(const char *trigger, uint64_t step)
+void vc_work_before_backward(const char *trigger, uint64_t step)
 {
-	if (!backward_function || !vc_interpreter_ready() ||
-	    __atomic_load_n(&work.waits, __ATOMIC_ACQUIRE))
-		return false;
+	if (!backward_function || !vc_interpreter_ready())
+		return;
 	work.waits_step = step;
 	__atomic_store_n(&work.waits, trigger, __ATOMIC_RELEASE);
-	return true;
 }
 
-static void take_waiting(const char *moment)
+bool vc_work_backward_taken(uint64_t step)
+{
+	__atomic_store_n(&work.waits, NULL, __ATOMIC_RELEASE);
+	return work.taken_plus_one == step + 1;
+}
+
+static void take_waiting(void)
 {
 	const char *trigger = __atomic_exchange_n(&work.waits, NULL, __ATOMIC_ACQ_REL);
 	struct silence silence;
 
 	if (!trigger)
 		return;
+	work.taken_plus_one = work.waits_step + 1;
 	silence_begin(&silence);
-	vc_trigger_at(trigger, moment, work.waits_step, NULL);
+	vc_trigger_at(trigger, "before-backward", work.waits_step, NULL);
 	silence_end(&silence);
-}
-
-void vc_work_finish(void)
-{
-	const char *trigger = __atomic_exchange_n(&work.waits, NULL, __ATOMIC_ACQ_REL);
-
-	if (trigger) /* the interpreter may be gone: without it */
-		vc_trigger_at(trigger, "now", work.waits_step, NULL);
 }
 
 /*
@@ -211,7 +209,7 @@ static struct vc_python_object *before_backward(struct vc_python_object *self,
 	if (__builtin_expect(__atomic_load_n(&work.waits, __ATOMIC_RELAXED) != NULL, 0)) {
 		vc_enter();
 		if (vc_store_ready() && work.trainer == vc_thread_local.id)
-			take_waiting("before-backward");
+			take_waiting();
 		vc_leave();
 		errno = saved;
 	}

@@ -27,13 +27,12 @@ bool vc_work_start(enum vc_helper_state *ret);
 void vc_work_moment(const char *trigger, const char *moment, uint64_t step,
 		    const struct vc_instant *at);
 /**
- * Has the moment of a step wait for the next backward pass to begin on this thread, which has just
- * ended the step: then the forward pass is done and its graph alive. False: it is not seen when one
- * begins, or another moment waits.
+ * Has the moment of the step that now begins on this thread wait for its backward pass: then the
+ * forward pass is done and its graph alive. Nothing where it is not seen when one begins.
  */
-bool vc_work_before_backward(const char *trigger, uint64_t step);
-/** Takes a moment that waits so and whose backward pass does not come. CTX: the process ends. */
-void vc_work_finish(void);
+void vc_work_before_backward(const char *trigger, uint64_t step);
+/** A step ended: nothing waits for it any more. Whether its moment was taken before its backward pass. */
+bool vc_work_backward_taken(uint64_t step);
 /** The calling thread is the one that trains, as far as is known yet. */
 void vc_work_first_thread(void);
 /** Whether another thread than the calling one is known to train. */

@@ -208,16 +208,22 @@ static void time_step(struct vc_root *root)
 	__atomic_store_n(&root->last_event_time, vc_word(now), __ATOMIC_RELAXED);
 }
 
-/* The moment of a step that --when asks for, where it can be had. */
-static void trigger_of_step(const char *trigger, uint64_t step)
+/*
+ * A step ended. A moment before the backward pass was made ready when the step before ended: a step
+ * without such a pass, and the first one, is shown after it. So none is lost where the program ends
+ * with the step.
+ */
+static void trigger_of_step(uint64_t step)
 {
-	enum vc_interpreter_trigger asked =
-		*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP;
+	bool backward = triggers.before_backward && vc_thread_local.interpreter;
+	bool taken = backward && vc_work_backward_taken(step);
+	const char *trigger;
 
-	if (triggers.before_backward && vc_thread_local.interpreter &&
-	    vc_work_before_backward(trigger, step))
-		return;
-	trigger_of_program(asked, trigger, "after-step", step);
+	if (!taken && step_chosen(step, &trigger))
+		trigger_of_program(*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP,
+				   trigger, "after-step", step);
+	if (backward && step_chosen(step + 1, &trigger))
+		vc_work_before_backward(trigger, step + 1);
 }
 
 bool vc_trigger_wants_backward(void)
@@ -228,14 +234,13 @@ bool vc_trigger_wants_backward(void)
 void vc_event_step(uint64_t step)
 {
 	struct vc_root *root = vc_store_root();
-	const char *trigger;
 
 	if (!root)
 		return;
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
 	time_step(root);
-	if (triggers.selected && step_chosen(step, &trigger))
-		trigger_of_step(trigger, step);
+	if (triggers.selected)
+		trigger_of_step(step);
 }
 
 void vc_event_request(void)
@@ -418,7 +423,6 @@ void vc_event_exit(void)
 	if (!vc_store_ready())
 		return;
 	vc_event_failure_observed();
-	vc_work_finish();
 	vc_interpreter_finish();
 	if (triggers.at_exit)
 		vc_trigger("exit", "exit", 0);

@@ -40,10 +40,12 @@ def info_of(binaries, path):
 
 def look_at(binaries, paths):
     """What is wrong with the snapshots of a run, in words."""
-    steps, wrong = [], []
+    steps, wrong = [], []  # the first third step has a step before it: all are before a backward pass
     for path in paths:
         status, info = info_of(binaries, path)
         steps.append(info["file"]["step"])
+        if info["file"]["moment"] != "before-backward":
+            wrong.append(f"{path.name}: {info['file']['moment']}")
         shown = [device.get("torch") for device in info["devices"]]
         if status or not any(numbers and numbers["allocated"] for numbers in shown):
             wrong.append(f"{path.name}: info ends with {status}, of PyTorch {shown}, "
