@@ -59,10 +59,20 @@ static uint64_t python_frames(const struct vc_tables *tables, uint64_t row)
 	return python ? vc_value(tables, VC_COL_source_stacks_count, python - 1) : 0;
 }
 
+static bool runs_python(const struct vc_tables *tables)
+{
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_thread_stacks]; row++)
+		if (python_frames(tables, row))
+			return true;
+	return false;
+}
+
 static void choose_thread(const struct vc_names *names, const struct vc_tables *tables,
 			  struct vc_hang_process *process)
 {
 	const struct wait_rule *chosen = NULL;
+	/* beside Python the libraries of collectives have threads of their own, idle or not */
+	bool python = runs_python(tables);
 	uint64_t best = 0;
 
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_thread_stacks]; row++) {
@@ -70,7 +80,8 @@ static void choose_thread(const struct vc_names *names, const struct vc_tables *
 		bool main = vc_value(tables, VC_COL_thread_stacks_thread, row) == process->pid;
 		uint64_t frames = python_frames(tables, row);
 		uint64_t weight = (main ? 1 : 0) + 2 * frames + (main && frames ? 100000 : 0) +
-				  (rule && rule->kind == VC_WAIT_COLLECTIVE ? 1000000 : 0);
+				  (rule && rule->kind == VC_WAIT_COLLECTIVE && (frames || !python) ?
+					   1000000 : 0);
 
 		if (process->has_thread && weight <= best)
 			continue;
