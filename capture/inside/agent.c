@@ -405,5 +405,10 @@ void vc_agent_finish(void)
 			hand_on();
 		return;
 	}
-	vc_agent_stop();
+	/*
+	 * The program is not kept waiting for nothing: it may be ending with threads of its own that
+	 * run into what is already gone.
+	 */
+	if (vc_copy_moment(__atomic_load_n(&agent.next_moment, __ATOMIC_RELAXED)))
+		vc_agent_stop();
 }
