@@ -197,7 +197,7 @@ static void hand_on(void)
 		/* who asked from outside makes the snapshot */
 		if (agent.socket < 0 && strcmp(vc_store_text(moment->trigger), VC_TRIGGER_ASKED) != 0)
 			write_copy(agent.next_moment);
-		agent.next_moment++;
+		__atomic_store_n(&agent.next_moment, agent.next_moment + 1, __ATOMIC_RELEASE);
 	}
 	if (agent.next_moment != before)
 		tell(VC_SUPERVISOR_MOMENT);
@@ -409,6 +409,6 @@ void vc_agent_finish(void)
 	 * The program is not kept waiting for nothing: it may be ending with threads of its own that
 	 * run into what is already gone.
 	 */
-	if (vc_copy_moment(__atomic_load_n(&agent.next_moment, __ATOMIC_RELAXED)))
+	if (vc_copy_moment(__atomic_load_n(&agent.next_moment, __ATOMIC_ACQUIRE)))
 		vc_agent_stop();
 }

@@ -420,7 +420,7 @@ def strangers():
     same("ls", ["/bin/ls", "-l", "/proc/self/fd/0", "/usr"], **none)
     same("no such file", ["/bin/cat", "/no/such/file"], status=1, **none)
     same("pipeline", ["/bin/bash", "-c", "set -o pipefail; seq 100000 | sort -n | tail -3 | rev | "
-                      "tee >(wc -c >&2) | head -1; sleep 0.1; echo ${PIPESTATUS[*]}; exit 5"],
+                      "tee >(wc -c >&2) | tail -1; sleep 0.1; echo ${PIPESTATUS[*]}; exit 5"],
          status=5, **none)
     same("broken pipe", ["/bin/bash", "-c", "yes | head -2; echo ${PIPESTATUS[*]}"], **none)
     same("subshells", ["/bin/bash", "-c", "for i in 1 2 3; do (exit $i) & done; wait -n; wait; "
