@@ -97,6 +97,8 @@ static void emit_absent(struct report *report)
 		vc_text_add(&text, " is not in the collective that %u %s", hang->collective,
 			    hang->collective == 1 ? "other waits in: it is in " : "others wait in: it is in ");
 		vc_text_add(&text, "%s", site_of(report, process));
+		if (*process->module)
+			vc_text_add(&text, ", module %s", process->module);
 		if (*process->wait_text)
 			vc_text_add(&text, ", waiting for %s", process->wait_text);
 		else if (*process->state)
@@ -210,6 +212,7 @@ static void emit_processes(struct report *report)
 		{"live", "live", VC_CELL_BYTES, false},
 		{"state", "state", VC_CELL_TEXT, true},
 		{"waits_for", "waits for", VC_CELL_TEXT, false},
+		{"module", "module", VC_CELL_TEXT, true},
 		{"site", "where", VC_CELL_CHAIN, false},
 	};
 
@@ -225,6 +228,7 @@ static void emit_processes(struct report *report)
 			{.number = process->live},
 			{.text = process->state},
 			{.text = process->wait_text},
+			{.text = process->module},
 			{.text = site_of(report, process)},
 		};
 

@@ -67,6 +67,19 @@ static bool runs_python(const struct vc_tables *tables)
 	return false;
 }
 
+/** A module that moved has several rows: the last one counts. */
+static void find_module(const struct vc_tables *tables, struct vc_hang_process *process)
+{
+	uint64_t object = vc_value(tables, VC_COL_thread_stacks_module_object, process->thread);
+
+	for (uint64_t row = 0; object && row < tables->rows[VC_TABLE_model_modules]; row++) {
+		if (vc_value(tables, VC_COL_model_modules_object, row) != object)
+			continue;
+		process->module = vc_string(tables, VC_COL_model_modules_path, row);
+		process->module_class = vc_string(tables, VC_COL_model_modules_class, row);
+	}
+}
+
 static void choose_thread(const struct vc_names *names, const struct vc_tables *tables,
 			  struct vc_hang_process *process)
 {
@@ -92,6 +105,7 @@ static void choose_thread(const struct vc_names *names, const struct vc_tables *
 	}
 	if (!process->has_thread)
 		return;
+	find_module(tables, process);
 	process->state = vc_string(tables, VC_COL_thread_stacks_state, process->thread);
 	process->wait = chosen ? chosen->kind : VC_WAIT_NONE;
 	process->wait_text = chosen ? chosen->text
@@ -113,6 +127,8 @@ static void fill(const struct vc_model *model, unsigned file, const struct vc_na
 		.steps_known = vc_value(tables, VC_COL_process_steps_known, 0) != 0,
 		.since = last && now > last ? now - last : 0,
 		.wait_text = "",
+		.module = "",
+		.module_class = "",
 		.state = vc_string(tables, VC_COL_process_state, 0),
 	};
 	for (uint64_t row = 0; row < tables->rows[VC_TABLE_devices]; row++)

@@ -32,6 +32,7 @@ struct vc_hang_process {
 	enum vc_wait_kind wait;
 	const char *wait_text;     /* of waits.def, else what it waits for in the kernel; "" nothing */
 	const char *state;
+	const char *module, *module_class; /* innermost running one of the model; "" unknown */
 };
 
 struct vc_hang {

@@ -23,6 +23,7 @@
 #define OPTIMIZERS 4096u /* that are told apart; a power of 2 */
 #define PROBES 64u
 #define WALK_DEADLINE UINT64_C(2000000000)    /* of the walk over tensors, nanoseconds */
+#define PATHS_DEADLINE UINT64_C(500000000)    /* of that for the modules alone */
 #define FAILURE_DEADLINE UINT64_C(10000000000) /* the same, where an allocation failed */
 #define CALLED_WITH_ARRAY 0x80   /* METH_FASTCALL */
 #define CALLED_WITH_KEYWORDS 0x2 /* METH_KEYWORDS */
@@ -128,6 +129,26 @@ static uint64_t *count_of(const struct vc_python_object *optimizer)
 	return NULL;
 }
 
+static uint64_t monotonic_time(void)
+{
+	return vc_store_root()->fixed.start_monotonic + vc_store_time();
+}
+
+/*
+ * The first step: paths of the modules, for whoever looks at this process when nothing can run in
+ * it any more, or has its last blocks only. What else is seen is thrown away.
+ */
+static void note_paths(void)
+{
+	struct vc_walk_file *walk = vc_walk_begin(0);
+	struct vc_tensors_wish wish = {.deadline = monotonic_time() + PATHS_DEADLINE};
+
+	if (!walk)
+		return;
+	vc_tensors_walk(&wish, walk);
+	vc_walk_abandon(walk);
+}
+
 static void count_step(const struct vc_python_object *optimizer)
 {
 	uint64_t *count = count_of(optimizer);
@@ -137,8 +158,10 @@ static void count_step(const struct vc_python_object *optimizer)
 	work.trainer_known = true;
 	if (!count || ++*count <= work.steps)
 		return;
-	work.steps = *count;
 	silence_begin(&silence);
+	if (!work.steps)
+		note_paths();
+	work.steps = *count;
 	vc_phase_step(VC_STEP_OPTIMIZER, work.steps);
 	silence_end(&silence);
 }
@@ -421,11 +444,6 @@ bool vc_work_start(enum vc_helper_state *ret)
 }
 
 /* ---- moments ---- */
-
-static uint64_t monotonic_time(void)
-{
-	return vc_store_root()->fixed.start_monotonic + vc_store_time();
-}
 
 uint32_t vc_work_walk(uint64_t number, bool failure)
 {

@@ -97,6 +97,7 @@ static void put_thread(struct answer *answer, const struct vc_thread_stack *thre
 	put_text(answer, thread->name);
 	put_text(answer, thread->state);
 	put_text(answer, thread->wait);
+	put_number(answer, thread->module_object);
 	put_number(answer, thread->natives);
 	for (uint32_t i = 0; i < thread->natives; i++)
 		put_number(answer, thread->native[i]);
@@ -224,6 +225,7 @@ static void get_thread(struct answered *answered, struct vc_thread_stack *thread
 	get_text_into(answered, thread->name, sizeof(thread->name));
 	get_text_into(answered, thread->state, sizeof(thread->state));
 	get_text_into(answered, thread->wait, sizeof(thread->wait));
+	thread->module_object = get_number(answered, UINT64_MAX);
 	count = get_number(answered, VC_NATIVE_FRAMES_MAX);
 	thread->native = calloc(count ? count : 1, sizeof(*thread->native));
 	answered->bad |= !thread->native;

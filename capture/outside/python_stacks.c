@@ -201,6 +201,15 @@ static bool is_mark(const struct vc_python *python, uint64_t frame)
 	return (word >> (python->layout->frame_owner % 8 * 8) & 0xff) >= VC_PYTHON_OWNER_MARK;
 }
 
+/* The frame that PyTorch calls every module through: its first local variable is the module. */
+static bool calls_module(const struct vc_python_frame *frame)
+{
+	const char *name = strrchr(frame->function, '.');
+
+	return !strcmp(name ? name + 1 : frame->function, "_wrapped_call_impl") &&
+	       strstr(frame->file, "module.py");
+}
+
 static void walk(const struct vc_python *python, uint64_t tstate, struct vc_thread_stack *thread)
 {
 	uint64_t frame = running_frame(python, tstate), code;
@@ -216,6 +225,9 @@ static void walk(const struct vc_python *python, uint64_t tstate, struct vc_thre
 				free(frames[count].file);
 				break;
 			}
+			if (!thread->module_object && calls_module(&frames[count]) &&
+			    word_at(python, frame, python->layout->frame_locals, &code))
+				thread->module_object = VC_PYTHON_REFERENCE(code);
 			count++;
 		}
 		if (!word_at(python, frame, python->layout->frame_back, &frame))

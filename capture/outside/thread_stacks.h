@@ -35,6 +35,7 @@ struct vc_thread_stack {
 	uint32_t guessed_from;     /* frames from here on are guessed; `natives`: none is */
 	struct vc_python_frame *python; /* innermost first */
 	uint32_t pythons;
+	uint64_t module_object;    /* innermost running module of a PyTorch model; 0: none */
 };
 
 /** A range of addresses that a file is mapped in. */

@@ -164,6 +164,7 @@ static int add_thread(struct vc_tables *tables, const struct vc_thread_stacks *s
 	CELL(tables, thread_stacks_stack, row) = native;
 	CELL(tables, thread_stacks_python, row) = python;
 	CELL(tables, thread_stacks_certain, row) = thread->guessed_from;
+	CELL(tables, thread_stacks_module_object, row) = thread->module_object;
 	error = put_text(tables, VC_COL_thread_stacks_name, row, thread->name);
 	if (!error)
 		error = put_text(tables, VC_COL_thread_stacks_state, row, thread->state);

@@ -49,6 +49,8 @@ def check(report):
     assert f"stuck.py:{line_of('collective')}  main" in waits["site"], waits
     assert sleeps["waits_for"].startswith("time ("), sleeps
     assert f"stuck.py:{line_of('module')}  Slow.forward" in sleeps["site"], sleeps
+    assert sleeps["module"] == "Model.layers.1", sleeps
+    assert waits["module"] == "", waits
 
 
 def main():
