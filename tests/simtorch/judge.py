@@ -4,11 +4,12 @@
 
 In the program:     import judge; judge.moment("mid forward")
     takes torch's own snapshot and totals and asks the recorder for one of the same moment. The
-    environment's JUDGE_FOLDER says where torch's side is kept; without it nothing is done.
+    environment's JUDGE_FOLDER says where torch's side is kept; without it nothing is done. With
+    JUDGE_FRAMES torch records the Python stack of every block too, from when this module is imported on.
     With SIMTORCH_AT naming this file the scenarios do so at their moments.
 From outside:       judge.py VRAMCORE JUDGE_FOLDER SNAPSHOT_FOLDER
-    compares each pair, of each process: every block (address, size, device) both ways, and the totals
-    with memory_allocated() and memory_reserved(). Exit status 0: all agree, and there was something
+    compares each pair, of each process: every block (address, size, device) both ways, the totals with
+    memory_allocated() and memory_reserved(), and the Python frames of blocks that torch has them of. Exit status 0: all agree, and there was something
     to compare.
 """
 import ctypes
@@ -19,6 +20,21 @@ import subprocess
 import sys
 
 taken = 0
+recording = False
+
+
+def record_frames():
+    """PyTorch's own history of the blocks that live; it costs nothing to ask again."""
+    global recording
+    if recording or not os.environ.get("JUDGE_FRAMES"):
+        return
+    import torch
+
+    try:
+        torch.cuda.memory._record_memory_history("state", context="alloc", stacks="python")
+        recording = True
+    except RuntimeError:
+        pass
 
 
 def segments_of(torch):
@@ -32,6 +48,15 @@ def segments_of(torch):
                                                            "requested_size")}
                           for block in segment["blocks"]]}
             for segment in segments]
+
+
+def frames_of(torch):
+    """By address: file, line and function of each frame, innermost first."""
+    if not recording:
+        return {}
+    return {str(block["address"]): [[frame["filename"], frame["line"], frame["name"]] for frame in block["frames"]]
+            for segment in torch.cuda.memory._snapshot()["segments"] for block in segment["blocks"]
+            if block["state"] == "active_allocated" and block.get("frames")}
 
 
 def asked(function, device):
@@ -67,6 +92,7 @@ def moment(tag):
         "reports": after is not None and not os.environ.get("PYTORCH_NO_CUDA_MEMORY_CACHING")
                    and torch.cuda.get_allocator_backend() == "native",
         "segments": after or [],
+        "frames": frames_of(torch),
         # a moment in which another thread allocates is none that two can agree about
         "quiet": before == after,
         "allocated": [asked(torch.cuda.memory_allocated, device) for device in devices],
@@ -75,6 +101,9 @@ def moment(tag):
     with open(os.path.join(folder, f"{os.getpid()}.{taken}.json"), "w", encoding="utf-8") as file:
         json.dump(state, file)
     taken += 1
+
+
+record_frames()
 
 
 def at(name, scenario):
@@ -149,6 +178,40 @@ def compare_silent(vramcore, path, tables, state):
     return wrong
 
 
+def frames_of_ours(tables, row):
+    """File, line and function of the Python frames of a row of allocations."""
+    if not row["python"]:
+        return []
+    stack = tables["source_stacks"][row["python"] - 1]
+    lists = tables["source_lists"][stack["first"]:stack["first"] + stack["count"]]
+    frames = [tables["source_frames"][entry["frame"] - 1] for entry in lists]
+    return [[frame["file"], frame["line"], frame["function"]] for frame in frames]
+
+
+def same_frames(ours, torch):
+    """torch names a function without what it lies in."""
+    return len(ours) == len(torch) and all(
+        a[:2] == b[:2] and a[2].split(".")[-1] == b[2].split(".")[-1] for a, b in zip(ours, torch))
+
+
+def compare_frames(tables, state):
+    wrong, count = [], 0
+    for row in tables["allocations"]:
+        torch = state["frames"].get(str(number(row["address"])))
+        if torch is None or row["kind"] != "block" or not row["flags"] & 32:
+            continue
+        count += 1
+        ours = frames_of_ours(tables, row)
+        if not same_frames(ours, torch):
+            wrong.append(f"frames of {row['address']}: {ours} torch has {torch}")
+    global frames_compared
+    frames_compared += count
+    return wrong[:2] + [f"{len(wrong) - 2} more stacks differ"] * (len(wrong) > 2)
+
+
+frames_compared = 0
+
+
 def compare(vramcore, path, state):
     """What differs between a snapshot and torch's side of its moment, in words."""
     tables = tables_of(vramcore, path)
@@ -163,7 +226,7 @@ def compare(vramcore, path, state):
             wrong.append(f"{name}: {len(only) - 3} more")
     if rows != len(ours):
         wrong.append(f"{rows - len(ours)} blocks twice")
-    return wrong + compare_totals(vramcore, path, state)
+    return wrong + compare_totals(vramcore, path, state) + compare_frames(tables, state)
 
 
 def main():
@@ -194,7 +257,7 @@ def main():
             failed += bool(wrong)
             for line in wrong:
                 print(f"process {pid}, {state['tag']} ({os.path.basename(path)}): {line}")
-    print(f"{compared} moments compared, {blocks} blocks, {failed} differ")
+    print(f"{compared} moments compared, {blocks} blocks, {frames_compared} Python stacks, {failed} differ")
     return 1 if failed or not compared or not blocks + silent else 0
 
 

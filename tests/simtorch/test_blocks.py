@@ -16,6 +16,9 @@ import run_scenarios  # noqa: E402
 QUICK = ["transformer", "expandable_segments", "graph", "memory_pool", "two_devices", "out_of_memory",
          "without_cache"]
 
+# PyTorch records no history there, or the scenario records one of its own.
+NO_FRAMES = ["without_cache", "memory_history"]
+
 # Their ranks are processes of their own, which come to no moment: only that they end well is seen.
 NO_MOMENT = ["ddp_gloo_two_ranks", "ddp_nccl_two_ranks"]
 
@@ -31,7 +34,8 @@ def main():
                 name, binaries=binaries,
                 under=[vramcore, "run", "--max-files", "1000", "--out", f"{folder}/out", "--"],
                 environment={"SIMTORCH_AT": os.path.join(HERE, "judge.py"),
-                             "JUDGE_FOLDER": f"{folder}/judged"})
+                             "JUDGE_FOLDER": f"{folder}/judged",
+                             **({"JUDGE_FRAMES": "1"} if name not in NO_FRAMES else {})})
             if result.status == 77:
                 print(result.output)
                 return 77
