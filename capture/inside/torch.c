@@ -11,6 +11,7 @@
 #include "capture/inside/loader.h"
 #include "capture/inside/observe.h"
 #include "capture/inside/start.h"
+#include "capture/inside/settings.h"
 #include "capture/inside/store.h"
 #include "capture/inside/thread.h"
 
@@ -116,13 +117,15 @@ static uint64_t block_born(void *pointer, uint64_t size, struct vc_torch_device 
 	return number;
 }
 
-/* No native stack: who let go of a tensor is not seen in it, and it costs as much as the rest. */
-static uint64_t block_died(void *pointer)
+/* Stacks where they are asked for only: they cost as much as all the rest. */
+static uint64_t block_died(void *pointer, const struct vc_registers *registers)
 {
-	static const struct vc_stacks none;
+	struct vc_stacks stacks = {0};
 	uint64_t number = 0;
 
-	if (!vc_block_died((uint64_t)(uintptr_t)pointer, VC_KIND_BLOCK, &none, VC_OWN_torch_usage,
+	if (vc_setting(VC_SETTING_FREE_STACKS))
+		vc_block_stacks(registers, &stacks);
+	if (!vc_block_died((uint64_t)(uintptr_t)pointer, VC_KIND_BLOCK, &stacks, VC_OWN_torch_usage,
 			   &number))
 		vc_store_count(VC_COUNTER_BLOCKS_UNKNOWN);
 	return number;
@@ -143,7 +146,7 @@ static void report_usage(void *pointer, int64_t size, uint64_t allocated, uint64
 		totals = totals_of(device);
 		totals_begin(totals);
 		number = size > 0 ? block_born(pointer, (uint64_t)size, device, registers) :
-				    block_died(pointer);
+				    block_died(pointer, registers);
 		totals_end(totals, number, allocated, reserved);
 		vc_interpreter_first_block();
 	}

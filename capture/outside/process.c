@@ -136,6 +136,19 @@ const char *vc_process_state_text(uint64_t pid, uint64_t start_ticks, const uint
 	return process.state == 'T' || process.state == 't' ? "stopped" : "running";
 }
 
+bool vc_process_hides(uint64_t pid)
+{
+	char path[64], here[64], there[64];
+	ssize_t a = readlink("/proc/self/ns/mnt", here, sizeof(here)), b;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/root/.", pid);
+	if (access(path, X_OK) == 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/ns/mnt", pid);
+	b = readlink(path, there, sizeof(there));
+	return b < 0 || a != b || memcmp(here, there, (size_t)a) != 0;
+}
+
 void vc_process_command(uint64_t pid, char *buffer, size_t size)
 {
 	char path[64];

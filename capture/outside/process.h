@@ -33,6 +33,8 @@ uint64_t vc_process_here(uint64_t pid, uint64_t start_ticks, uint64_t pid_namesp
  */
 const char *vc_process_state_text(uint64_t pid, uint64_t start_ticks, const uint8_t boot_id[16],
 				  uint64_t pid_namespace);
+/** Whether a process has a root of its own that may not be looked into from here. */
+bool vc_process_hides(uint64_t pid);
 /** The command line with blanks between the arguments; "" where it cannot be read. */
 void vc_process_command(uint64_t pid, char *buffer, size_t size);
 

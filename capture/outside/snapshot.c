@@ -110,6 +110,10 @@ static int not_recorded(uint64_t pid)
 	vc_process_command(pid, command, sizeof(command));
 	fprintf(stderr, "vramcore: %" PRIu64 " (%s) is not recorded: it was not started under vramcore "
 			"run, or has not used the device yet\n", pid, command);
+	if (vc_process_hides(pid))
+		fprintf(stderr, "what it wrote in its container cannot be reached from here (that takes "
+				"its user in its user namespace, or root); inside it: vramcore ps, vramcore "
+				"snapshot --all\n");
 	vc_unrecorded(pid, stderr);
 	return 2;
 }

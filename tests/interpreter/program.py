@@ -206,3 +206,5 @@ def how_held():
 
 if __name__ == "__main__":
     globals()["how_" + (sys.argv[1] if len(sys.argv) > 1 else "script")]()
+    # an end right after a backward pass trips over PyTorch's own threads now and then, recorded or not
+    time.sleep(0.15)

@@ -17,10 +17,11 @@ QUICK = ["transformer", "expandable_segments", "graph", "memory_pool", "two_devi
          "without_cache"]
 
 # PyTorch records no history there, or the scenario records one of its own.
-NO_FRAMES = ["without_cache", "memory_history"]
+NO_FRAMES = ["without_cache", "memory_history", "pluggable_allocator"]
 
 # Their ranks are processes of their own, which come to no moment: only that they end well is seen.
-NO_MOMENT = ["ddp_gloo_two_ranks", "ddp_nccl_two_ranks"]
+# One has freed everything by the time of its moment.
+NO_MOMENT = ["ddp_gloo_two_ranks", "ddp_nccl_two_ranks", "reused_memory"]
 
 
 def main():
