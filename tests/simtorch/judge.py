@@ -189,9 +189,17 @@ def frames_of_ours(tables, row):
 
 
 def same_frames(ours, torch):
-    """torch names a function without what it lies in."""
-    return len(ours) == len(torch) and all(
-        a[:2] == b[:2] and a[2].split(".")[-1] == b[2].split(".")[-1] for a, b in zip(ours, torch))
+    """
+    torch names a function without what it lies in, and puts the lines of the user's that a compiled
+    function was made from behind it, as if they were callers.
+    """
+    at, compiled = 0, False
+    for file, line, name in torch:
+        if at < len(ours) and ours[at][:2] == [file, line] and ours[at][2].split(".")[-1] == name.split(".")[-1]:
+            at, compiled = at + 1, "/torchinductor_" in file
+        elif not compiled:
+            return False
+    return at == len(ours)
 
 
 def compare_frames(tables, state):
