@@ -129,7 +129,10 @@ class Hang(unittest.TestCase):
         log = self.folder / "strace"
         program = self.stuck("strace", "-f", "-o", log)
         child = int(pathlib.Path("/proc/%d/task/%d/children" % (program.pid, program.pid)).read_text().split()[0])
-        before = log.read_text()
+        before = None
+        while before != log.read_text(): # strace writes behind
+            before = log.read_text()
+            time.sleep(1)
         self.check_stuck(self.hang(child), child)
         time.sleep(0.2)
         self.assertEqual(log.read_text(), before)

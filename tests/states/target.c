@@ -164,7 +164,9 @@ static void churn(const char *path)
 	uint32_t random = 12345;
 	FILE *log = fopen(path, "w");
 
-	for (uint64_t step = 4; log; step++) {
+	if (!log)
+		return;
+	for (uint64_t step = 4;; step++) {
 		for (unsigned i = 0; i < 100; i++) {
 			device_pointer *slot = &held[(random = random * 1664525 + 1013904223) >> 8 & 0x7ff];
 			size_t bytes = ((random >> 20) + 1) * 64;
