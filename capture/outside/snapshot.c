@@ -111,8 +111,8 @@ static int not_recorded(uint64_t pid)
 	fprintf(stderr, "vramcore: %" PRIu64 " (%s) is not recorded: it was not started under vramcore "
 			"run, or has not used the device yet\n", pid, command);
 	if (vc_process_hides(pid))
-		fprintf(stderr, "what it wrote in its container cannot be reached from here (that takes "
-				"its user in its user namespace, or root); inside it: vramcore ps, vramcore "
+		fprintf(stderr, "its files cannot be reached from here (that takes its user, or root): as its "
+				"user, and inside its container where it is in one: vramcore ps, vramcore "
 				"snapshot --all\n");
 	vc_unrecorded(pid, stderr);
 	return 2;

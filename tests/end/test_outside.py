@@ -321,6 +321,11 @@ class Outside(unittest.TestCase):
         self.assertIn("is not recorded", err)
         self.assertIn("no library of CUDA or of a framework is mapped", err)
         self.assertRegex(err, r"threads: 0 running, 1 waiting, 0 in an uninterruptible wait, 0 stopped")
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", VRAMCORE, "snapshot", str(program.pid)],
+                                  env=self.environment, text=True, capture_output=True, timeout=60, check=False)
+            self.assertIn("its files cannot be reached from here", done.stderr)
+            self.assertNotIn("its files cannot be reached from here", err)
         _, err = self.vramcore("snapshot", status=64)
         self.assertIn("no process and no recording given", err)
         (self.folder / "text").write_text("not a recording\n" * 5000)
