@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 #include "capture/inside/events.h"
 #include "capture/inside/keeper.h"
 #include "capture/inside/observe.h"
-#include "capture/inside/old_libc.h"
+#include "capture/inside/own_thread.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/space.h"
 #include "capture/inside/store.h"
@@ -26,8 +25,6 @@
 #include "capture/inside/triggers.h"
 #include "formats/supervisor.h"
 
-VC_OLD_LIBC(pthread_create);
-VC_OLD_LIBC(pthread_attr_setstacksize);
 
 #define MILLISECOND 1000000l
 #define IDLE (200 * MILLISECOND)     /* between looks at what needs growth */
@@ -257,27 +254,6 @@ static void *agent_main(void *argument)
 	return NULL;
 }
 
-static bool start_thread(void)
-{
-	sigset_t all, old;
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool made = false;
-
-	if (!pthread_create || !pthread_attr_setstacksize || !vc_store_addresses(STACK_BYTES))
-		return false;
-	sigfillset(&all);
-	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
-	if (pthread_attr_init(&attributes) == 0) {
-		pthread_attr_setstacksize(&attributes, STACK_BYTES);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		made = pthread_create(&thread, &attributes, agent_main, NULL) == 0;
-		pthread_attr_destroy(&attributes);
-	}
-	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
-	return made;
-}
-
 /* Copies go to an absolute folder, since the host may change its own. */
 static void choose_folder(void)
 {
@@ -335,7 +311,7 @@ void vc_event_first_record(int descriptor)
 	vc_triggers_start();
 	if (!handler_set)
 		handler_set = on_exit(on_exit_called, NULL) == 0;
-	agent.running = start_thread();
+	agent.running = vc_own_thread_make(agent_main, STACK_BYTES);
 	if (vc_observed)
 		vc_observed->agent = agent.running ? 1 : 2;
 	if (agent.running) {

@@ -118,10 +118,16 @@ static bool peek_text(const char *from, char *to, size_t size)
 	return false;
 }
 
-static const char *const rank_names[] = {"SLURM_PROCID", "RANK", "OMPI_COMM_WORLD_RANK",
-					 "PMI_RANK"};
-static const char *const world_names[] = {"SLURM_NTASKS", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
-					  "PMI_SIZE"};
+static const char *const rank_names[] = {
+#define VC_RANK_NAME(rank, world) rank,
+#include "formats/rank_names.def"
+#undef VC_RANK_NAME
+};
+static const char *const world_names[] = {
+#define VC_RANK_NAME(rank, world) world,
+#include "formats/rank_names.def"
+#undef VC_RANK_NAME
+};
 static const char *const job_names[] = {"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID"};
 static const char *const other_names[] = {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK",
 					  "SLURM_LOCALID", "SLURM_NODEID",

@@ -139,15 +139,9 @@ static void add_frame(struct pass *pass, const struct vc_frame_view *frame)
 /* A dict of one of sys's own functions: by thread; a new reference, NULL. */
 static struct vc_python_object *by_thread(const char *name)
 {
-	struct vc_python_object *sys = vc_loaded_module("sys"), *function, *value;
+	struct vc_python_object *sys = vc_loaded_module("sys");
 
-	function = sys ? vc_dict_find(vc_py.PyModule_GetDict(sys), name) : NULL;
-	if (!function || vc_py_type(function) != vc_py.PyCFunction_Type)
-		return NULL;
-	value = vc_py.PyObject_CallObject(function, NULL);
-	if (!value)
-		vc_py.PyErr_Clear();
-	return value;
+	return sys ? vc_builtin_call(sys, name) : NULL;
 }
 
 /* Those of all threads, the program's own first: a tensor is known by the program's name for it. */

@@ -2,7 +2,6 @@
 #include "capture/inside/interpreter.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -10,14 +9,12 @@
 
 #include "capture/inside/interpreter_api.h"
 #include "capture/inside/interpreter_work.h"
-#include "capture/inside/old_libc.h"
+#include "capture/inside/own_thread.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
 #include "capture/inside/triggers.h"
 
-VC_OLD_LIBC(pthread_create);
-VC_OLD_LIBC(pthread_attr_setstacksize);
 
 #define MILLISECOND UINT64_C(1000000)
 #define PENDING_WAIT (50 * MILLISECOND)
@@ -186,25 +183,12 @@ static void *lock_main(void *argument)
 
 static bool make_thread(void *(*run)(void *))
 {
-	sigset_t all, old;
-	pthread_attr_t attributes;
-	pthread_t thread;
-	bool made = false;
+	bool made;
 
-	if (!pthread_create || !pthread_attr_setstacksize || !vc_store_addresses(STACK_BYTES))
-		return false;
-	sigfillset(&all);
-	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, 8, 0, 0);
 	__atomic_fetch_add(&helper.threads, 1, __ATOMIC_RELEASE);
-	if (pthread_attr_init(&attributes) == 0) {
-		pthread_attr_setstacksize(&attributes, STACK_BYTES);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		made = pthread_create(&thread, &attributes, run, NULL) == 0;
-		pthread_attr_destroy(&attributes);
-	}
+	made = vc_own_thread_make(run, STACK_BYTES);
 	if (!made)
 		__atomic_fetch_sub(&helper.threads, 1, __ATOMIC_RELEASE);
-	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, 8, 0, 0);
 	return made;
 }
 

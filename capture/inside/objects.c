@@ -108,3 +108,16 @@ struct vc_python_object *vc_descriptor_get(struct vc_python_object *descriptor,
 		vc_py.PyErr_Clear();
 	return value;
 }
+
+struct vc_python_object *vc_builtin_call(struct vc_python_object *module, const char *name)
+{
+	struct vc_python_object *function, *value;
+
+	function = vc_dict_find(vc_py.PyModule_GetDict(module), name);
+	if (!function || vc_py_type(function) != vc_py.PyCFunction_Type)
+		return NULL;
+	value = vc_py.PyObject_CallObject(function, NULL);
+	if (!value)
+		vc_py.PyErr_Clear();
+	return value;
+}

@@ -131,6 +131,11 @@ const char *vc_object_text(struct vc_python_object *text, size_t *ret_length);
 struct vc_python_object *vc_dict_find(struct vc_python_object *dict, const char *key);
 /** The same for a module that is loaded. */
 struct vc_python_object *vc_loaded_module(const char *name);
+/**
+ * Calls a function of a module without arguments, where it is the interpreter's own and not one that the
+ * program put there; a new reference, NULL. An error of its is forgotten.
+ */
+struct vc_python_object *vc_builtin_call(struct vc_python_object *module, const char *name);
 /** The __dict__ of an object by the interpreter's own way, a new reference; NULL: none. */
 struct vc_python_object *vc_object_dict(struct vc_python_object *object);
 /** What the classes of a type have under a name, by their order; borrowed; NULL. */

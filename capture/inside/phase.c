@@ -85,6 +85,5 @@ void vc_phase_step(enum vc_step_source source, uint64_t step)
 		return;
 	if (source != known)
 		__atomic_store_n(&root->step_source, vc_word(source), __ATOMIC_RELAXED);
-	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELEASE);
 	vc_event_step(step);
 }

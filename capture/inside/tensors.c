@@ -400,23 +400,9 @@ uint32_t vc_tensors_name(const struct vc_tensors *walk, const void *parameter)
 
 /* ---- the order of things ---- */
 
-/* Calls a function of the module gc that is the interpreter's own; a new reference, NULL. */
-static struct vc_python_object *collector_call(struct vc_tensors *walk, const char *name)
-{
-	struct vc_python_object *function, *value;
-
-	function = vc_dict_find(vc_py.PyModule_GetDict(walk->torch.collector), name);
-	if (!function || vc_py_type(function) != vc_py.PyCFunction_Type)
-		return NULL;
-	value = vc_py.PyObject_CallObject(function, NULL);
-	if (!value)
-		vc_py.PyErr_Clear();
-	return value;
-}
-
 static bool collector_says(struct vc_tensors *walk, const char *name)
 {
-	struct vc_python_object *value = collector_call(walk, name);
+	struct vc_python_object *value = vc_builtin_call(walk->torch.collector, name);
 	bool says = value && value != vc_py._Py_FalseStruct &&
 		    (vc_py_type(value) != vc_py.PyLong_Type ||
 		     vc_py.PyLong_AsUnsignedLongLongMask(value));
@@ -442,7 +428,7 @@ static int sort_object(struct vc_python_object *object, void *argument)
 
 static bool sort_heap(struct vc_tensors *walk)
 {
-	walk->heap = collector_call(walk, "get_objects");
+	walk->heap = vc_builtin_call(walk->torch.collector, "get_objects");
 	if (!walk->heap || vc_py_type(walk->heap) != vc_py.PyList_Type)
 		return false;
 	walk->summary.objects = vc_sequence_length(walk->heap);
@@ -570,7 +556,7 @@ bool vc_tensors_walk(const struct vc_tensors_wish *wish, struct vc_walk_file *fi
 	if (!why) {
 		collecting = collector_says(&walk, "isenabled");
 		if (collecting)
-			vc_py.Py_DecRef(collector_call(&walk, "disable"));
+			vc_py.Py_DecRef(vc_builtin_call(walk.torch.collector, "disable"));
 		if (sort_heap(&walk))
 			walk_all(&walk, wish->holders);
 		else
@@ -580,7 +566,7 @@ bool vc_tensors_walk(const struct vc_tensors_wish *wish, struct vc_walk_file *fi
 	let_go(&walk);
 	vc_torch_done(&walk.torch);
 	if (collecting)
-		vc_py.Py_DecRef(collector_call(&walk, "enable"));
+		vc_py.Py_DecRef(vc_builtin_call(walk.torch.collector, "enable"));
 	vc_py.PyErr_Restore(error[0], error[1], error[2]);
 	return !why;
 }

@@ -237,7 +237,7 @@ void vc_event_step(uint64_t step)
 
 	if (!root)
 		return;
-	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELAXED);
+	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELEASE);
 	time_step(root);
 	if (triggers.selected)
 		trigger_of_step(step);
