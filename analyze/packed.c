@@ -117,8 +117,7 @@ static int ask(struct work *work)
 static int set_text(struct vc_tables *tables, enum vc_column_index column, uint64_t row,
 		    const char *text)
 {
-	return text ? vc_tables_string(tables, text, strlen(text), &tables->column[column][row]) :
-		      0;
+	return text ? vc_tables_put_text(tables, column, row, text) : 0;
 }
 
 static int add_frame(struct vc_tables *tables, const struct vc_frame_name *frame)

@@ -101,12 +101,7 @@ static int choose_moment(struct vc_conversion *conversion)
 static int cell_text(struct vc_conversion *conversion, enum vc_column_index column,
 		     const char *text)
 {
-	uint64_t row = 0;
-	int error = vc_tables_string(&conversion->tables, text, strlen(text), &row);
-
-	if (!error)
-		conversion->tables.column[column][0] = row;
-	return error;
+	return vc_tables_put_text(&conversion->tables, column, 0, text);
 }
 
 /* A string of the recording; `otherwise` (may be NULL) where it has none. */

@@ -327,6 +327,17 @@ int vc_tables_string(struct vc_tables *tables, const char *bytes, size_t length,
 	return 0;
 }
 
+int vc_tables_put_text(struct vc_tables *tables, enum vc_column_index column, uint64_t row,
+		       const char *text)
+{
+	uint64_t string;
+	int error = vc_tables_string(tables, text, strlen(text), &string);
+
+	if (!error)
+		tables->column[column][row] = string;
+	return error;
+}
+
 int vc_tables_load_strings(struct vc_tables *tables, const uint64_t *lengths, uint64_t count,
 			   const char *bytes)
 {

@@ -199,6 +199,9 @@ static inline bool vc_tables_has(const struct vc_tables *tables, enum vc_column_
 }
 /** Row of `strings` for these bytes, added when new; length in bytes, no NUL inside. */
 int vc_tables_string(struct vc_tables *tables, const char *bytes, size_t length, uint64_t *ret);
+/** Puts a text into a cell of a STRING column of a row that is there. */
+int vc_tables_put_text(struct vc_tables *tables, enum vc_column_index column, uint64_t row,
+		       const char *text);
 /**
  * Adds these strings as new rows without looking for equal ones: `lengths` has `count` entries and
  * `bytes` holds the strings one after the other, without NUL inside. For readers.

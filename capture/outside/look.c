@@ -36,32 +36,27 @@ int vc_look_add_threads(void *self, struct vc_tables *tables)
 
 /* ---- a process that is not recorded ---- */
 
-static int put_text(struct vc_tables *tables, enum vc_column_index column, const char *text)
-{
-	uint64_t string;
-	int error = vc_tables_string(tables, text, strlen(text), &string);
-
-	if (!error)
-		tables->column[column][tables->rows[vc_column_info[column].table] - 1] = string;
-	return error;
-}
-
 /* The rank, where the launcher's variables can be read; plus 1. */
 static uint64_t rank_plus_one(uint64_t pid)
 {
-	static const char *const names[] = {"SLURM_PROCID=", "RANK=", "OMPI_COMM_WORLD_RANK=",
-					    "PMI_RANK="};
+	static const char *const names[] = {
+#define VC_RANK_NAME(rank, world) rank "=",
+#include "formats/rank_names.def"
+#undef VC_RANK_NAME
+	};
+	size_t best = sizeof(names) / sizeof(names[0]), size = 0;
 	char path[64], *line = NULL;
 	uint64_t rank = 0;
-	size_t size = 0;
 	FILE *environment;
 
 	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/environ", pid);
 	environment = fopen(path, "re");
-	while (environment && !rank && getdelim(&line, &size, 0, environment) > 0)
-		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-			if (!strncmp(line, names[i], strlen(names[i])))
+	while (environment && getdelim(&line, &size, 0, environment) > 0)
+		for (size_t i = 0; i < best; i++)
+			if (!strncmp(line, names[i], strlen(names[i]))) {
 				rank = strtoull(line + strlen(names[i]), NULL, 10) + 1;
+				best = i;
+			}
 	free(line);
 	if (environment)
 		fclose(environment);
@@ -91,17 +86,18 @@ static int fill_process(uint64_t pid, struct vc_tables *tables)
 	tables->column[VC_COL_process_rank_plus_one][row] = rank_plus_one(pid);
 	tables->column[VC_COL_process_snapshot_time][row] =
 		(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-	error = put_text(tables, VC_COL_process_program, program);
+	error = vc_tables_put_text(tables, VC_COL_process_program, row, program);
 	if (!error)
-		error = put_text(tables, VC_COL_process_command, command);
+		error = vc_tables_put_text(tables, VC_COL_process_command, row, command);
 	if (!error)
-		error = put_text(tables, VC_COL_process_host, host);
+		error = vc_tables_put_text(tables, VC_COL_process_host, row, host);
 	if (!error)
-		error = put_text(tables, VC_COL_process_moment, "now");
+		error = vc_tables_put_text(tables, VC_COL_process_moment, row, "now");
 	if (!error)
-		error = put_text(tables, VC_COL_process_trigger, "request");
-	return error ? error : put_text(tables, VC_COL_process_state,
-					process.state == 'T' || process.state == 't' ? "stopped" : "running");
+		error = vc_tables_put_text(tables, VC_COL_process_trigger, row, "request");
+	return error ? error : vc_tables_put_text(tables, VC_COL_process_state, row,
+						  process.state == 'T' || process.state == 't' ?
+							  "stopped" : "running");
 }
 
 int vc_look_unrecorded(uint64_t pid, struct vc_tables *ret)
@@ -117,7 +113,7 @@ int vc_look_unrecorded(uint64_t pid, struct vc_tables *ret)
 		error = vc_tables_append(&tables, VC_TABLE_evidence, &row);
 	if (!error) {
 		tables.column[VC_COL_evidence_value][row] = 1;
-		error = put_text(&tables, VC_COL_evidence_key, "not_recorded");
+		error = vc_tables_put_text(&tables, VC_COL_evidence_key, row, "not_recorded");
 	}
 	if (!error)
 		error = vc_look_add_threads(&pid, &tables);

@@ -7,17 +7,6 @@
 
 #define CELL(tables, name, row) ((tables)->column[VC_COL_##name][row])
 
-static int put_text(struct vc_tables *tables, enum vc_column_index column, uint64_t row,
-		    const char *text)
-{
-	uint64_t string;
-	int error = vc_tables_string(tables, text, strlen(text), &string);
-
-	if (!error)
-		tables->column[column][row] = string;
-	return error;
-}
-
 /* ---- native ---- */
 
 static bool same_text(const struct vc_tables *tables, uint64_t string, const char *text)
@@ -44,8 +33,8 @@ static int module_row(struct vc_tables *tables, const struct vc_mapped_file *fil
 	CELL(tables, modules_low, row) = file->low;
 	CELL(tables, modules_high, row) = file->high;
 	*ret = row;
-	error = put_text(tables, VC_COL_modules_path, row, file->path);
-	return error ? error : put_text(tables, VC_COL_modules_build_id, row, file->build_id);
+	error = vc_tables_put_text(tables, VC_COL_modules_path, row, file->path);
+	return error ? error : vc_tables_put_text(tables, VC_COL_modules_build_id, row, file->build_id);
 }
 
 static int add_frame(struct vc_tables *tables, const struct vc_thread_stacks *stacks,
@@ -165,10 +154,10 @@ static int add_thread(struct vc_tables *tables, const struct vc_thread_stacks *s
 	CELL(tables, thread_stacks_python, row) = python;
 	CELL(tables, thread_stacks_certain, row) = thread->guessed_from;
 	CELL(tables, thread_stacks_module_object, row) = thread->module_object;
-	error = put_text(tables, VC_COL_thread_stacks_name, row, thread->name);
+	error = vc_tables_put_text(tables, VC_COL_thread_stacks_name, row, thread->name);
 	if (!error)
-		error = put_text(tables, VC_COL_thread_stacks_state, row, thread->state);
-	return error ? error : put_text(tables, VC_COL_thread_stacks_wait, row, thread->wait);
+		error = vc_tables_put_text(tables, VC_COL_thread_stacks_state, row, thread->state);
+	return error ? error : vc_tables_put_text(tables, VC_COL_thread_stacks_wait, row, thread->wait);
 }
 
 int vc_thread_stacks_add(const struct vc_thread_stacks *stacks, struct vc_tables *tables)
@@ -184,6 +173,6 @@ int vc_thread_stacks_add(const struct vc_thread_stacks *stacks, struct vc_tables
 	if (error)
 		return error;
 	CELL(tables, evidence_value, row) = 1;
-	error = put_text(tables, VC_COL_evidence_key, row, "threads_unseen");
-	return error ? error : put_text(tables, VC_COL_evidence_detail, row, stacks->missing);
+	error = vc_tables_put_text(tables, VC_COL_evidence_key, row, "threads_unseen");
+	return error ? error : vc_tables_put_text(tables, VC_COL_evidence_detail, row, stacks->missing);
 }
