@@ -112,33 +112,43 @@ struct looks {
 };
 
 #ifdef VC_HAVE_OUTSIDE
+static bool make_folder(struct looks *looks)
+{
+	const char *temporary = getenv("TMPDIR");
+
+	if (snprintf(looks->folder, sizeof(looks->folder), "%s/vramcore-look-XXXXXX",
+		     temporary && *temporary ? temporary : "/tmp") < (int)sizeof(looks->folder) &&
+	    mkdtemp(looks->folder))
+		return true;
+	looks->folder[0] = 0;
+	fprintf(stderr, "vramcore: no folder for snapshots can be made in $TMPDIR\n");
+	return false;
+}
+
 static int look(struct looks *looks, struct vc_command *command, unsigned operand)
 {
-	char *end;
+	char *end, *path = looks->path[operand];
 	unsigned long long pid = strtoull(command->operands[operand], &end, 10);
 
 	if (*end || end == command->operands[operand])
 		return 0;
-	snprintf(looks->path[operand], sizeof(*looks->path), "%s/%llu.%u", looks->folder, pid, operand);
-	command->operands[operand] = looks->path[operand];
-	return vc_outside_look(pid, looks->path[operand]);
+	if (!looks->folder[0] && !make_folder(looks))
+		return VC_EXIT_NOTHING;
+	snprintf(path, sizeof(*looks->path), "%s/%llu.%u", looks->folder, pid, operand);
+	command->operands[operand] = path;
+	return vc_outside_look(pid, path);
 }
 #endif
 
 /** Puts a snapshot of the process in the place of each number of one. 0 or an exit status. */
 static int look_at_processes(struct looks *looks, struct vc_command *command)
 {
-	const char *temporary = getenv("TMPDIR");
 	int status = 0;
 
 	looks->path = calloc(command->operand_count, sizeof(*looks->path));
 	looks->shown = calloc(command->operand_count, sizeof(*looks->shown));
-	if (!looks->path || !looks->shown ||
-	    snprintf(looks->folder, sizeof(looks->folder), "%s/vramcore-look-XXXXXX",
-		     temporary && *temporary ? temporary : "/tmp") >= (int)sizeof(looks->folder) ||
-	    !mkdtemp(looks->folder)) {
-		looks->folder[0] = 0;
-		fprintf(stderr, "vramcore: no folder for snapshots can be made in $TMPDIR\n");
+	if (!looks->path || !looks->shown) {
+		fprintf(stderr, "vramcore: %s\n", vc_error_text(VC_E_NO_MEMORY));
 		return VC_EXIT_NOTHING;
 	}
 	memcpy(looks->shown, command->operands, command->operand_count * sizeof(*looks->shown));

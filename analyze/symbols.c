@@ -26,17 +26,6 @@ struct vc_symbols {
 	size_t wanted_count, wanted_capacity, resolved;
 };
 
-const char *vc_module_state_text(enum vc_module_state state)
-{
-	static const char *const texts[] = {
-#define VC_MODULE_STATE(name, text) [VC_MODULE_##name] = text,
-		VC_MODULE_STATES(VC_MODULE_STATE)
-#undef VC_MODULE_STATE
-	};
-
-	return (unsigned)state < VC_MODULE_STATE_COUNT ? texts[state] : "unknown";
-}
-
 bool vc_symbols_readable(void)
 {
 	return true;

@@ -304,22 +304,6 @@ static void answer(struct reader *reader, size_t selected)
 
 /* The walk over a unit's entries. */
 
-/* First of the selected addresses at or after `low`. */
-static size_t first_selected(const struct reader *reader, uint64_t low)
-{
-	size_t from = 0, to = reader->selected_count;
-
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-
-		if (reader->addresses[middle] < low)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
 static bool extend(struct reader *reader, size_t wanted, unsigned level, uint64_t owner,
 		   const struct vc_entry *entry)
 {
@@ -357,7 +341,8 @@ static bool visit_range(struct reader *reader, const struct vc_entry *entry, uin
 {
 	bool any = false;
 
-	for (size_t at = first_selected(reader, low); at < reader->selected_count; at++) {
+	for (size_t at = vc_first_address(reader->addresses, reader->selected_count, low);
+	     at < reader->selected_count; at++) {
 		if (reader->addresses[at] >= high || !spend(reader, 1))
 			break;
 		if (level == UINT32_MAX)

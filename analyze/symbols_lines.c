@@ -232,21 +232,6 @@ static void begin_sequence(struct run *run)
 	run->dropped = false;
 }
 
-static size_t first_from(const struct run *run, uint64_t low)
-{
-	size_t from = 0, to = run->count;
-
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-
-		if (run->addresses[middle] < low)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
 /* The previous row holds for what lies before this one. */
 static void give_row(struct run *run)
 {
@@ -254,7 +239,7 @@ static void give_row(struct run *run)
 
 	if ((run->next > 0 && run->addresses[run->next - 1] >= row->address) ||
 	    (run->next < run->count && run->addresses[run->next] < row->address))
-		run->next = first_from(run, row->address);
+		run->next = vc_first_address(run->addresses, run->count, row->address);
 	for (; run->next < run->count && run->addresses[run->next] < run->row.address; run->next++) {
 		struct vc_place *place = &run->places[run->next];
 

@@ -17,17 +17,6 @@ bool vc_symbols_readable(void)
 	return false;
 }
 
-const char *vc_module_state_text(enum vc_module_state state)
-{
-	static const char *const texts[] = {
-#define VC_MODULE_STATE(name, text) [VC_MODULE_##name] = text,
-		VC_MODULE_STATES(VC_MODULE_STATE)
-#undef VC_MODULE_STATE
-	};
-
-	return (unsigned)state < VC_MODULE_STATE_COUNT ? texts[state] : "unknown";
-}
-
 int vc_symbols_create(const struct vc_symbols_options *options, struct vc_symbols **ret)
 {
 	struct vc_symbols *symbols = calloc(1, sizeof(*symbols));

@@ -263,4 +263,20 @@ struct vc_dwarf_job {
  */
 int vc_dwarf_answer(struct vc_dwarf_job *job);
 
+/** The first of `count` rising addresses that is not below `low`; `count`: none is. */
+static inline size_t vc_first_address(const uint64_t *addresses, size_t count, uint64_t low)
+{
+	size_t from = 0, to = count;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (addresses[middle] < low)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
 #endif
