@@ -132,8 +132,8 @@ struct vc_python_object *vc_dict_find(struct vc_python_object *dict, const char 
 /** The same for a module that is loaded. */
 struct vc_python_object *vc_loaded_module(const char *name);
 /**
- * Calls a function of a module without arguments, where it is the interpreter's own and not one that the
- * program put there; a new reference, NULL. An error of its is forgotten.
+ * Calls a function of a module without arguments, where it is the interpreter's own and not one
+ * that the program put there; a new reference, NULL. An error it raises is forgotten.
  */
 struct vc_python_object *vc_builtin_call(struct vc_python_object *module, const char *name);
 /** The __dict__ of an object by the interpreter's own way, a new reference; NULL: none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a thread of the recorder is made: detached, all signals blocked, on a stack of its own size. */
+/* How a thread of the recorder is made: detached, all signals blocked, a stack of any size. */
 #ifndef VC_CAPTURE_INSIDE_OWN_THREAD_H
 #define VC_CAPTURE_INSIDE_OWN_THREAD_H
 
