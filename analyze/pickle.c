@@ -420,9 +420,71 @@ static unsigned operand_bytes(uint8_t opcode)
 }
 
 /**
- * What most opcodes are, as long as the window and the stack have room: small numbers, and texts
- * and finished containers of the memo. Stops at the first one that is something else.
+ * What most opcodes are: small numbers, and texts and finished containers of the memo. OPCODE_BYTES
+ * can be read at `at`. What is behind it; NULL: it is something else.
  */
+static inline __attribute__((always_inline)) const uint8_t *
+take_plain(const uint8_t *at, const uint64_t *memo, uint64_t memo_count, uint64_t *ret)
+{
+	uint64_t number, length;
+	uint32_t four;
+	uint16_t two;
+
+	memcpy(&four, at + 1, sizeof(four));
+	four = le32toh(four);
+	switch (*at) {
+	case OP_BINGET:
+		four = (uint8_t)four;
+		if (four >= memo_count || !vc_value_is_plain(memo[four]))
+			return NULL;
+		*ret = memo[four] & ~VC_VALUE_HELD;
+		return at + 2;
+	case OP_LONG_BINGET:
+		if (four >= memo_count || !vc_value_is_plain(memo[four]))
+			return NULL;
+		*ret = memo[four] & ~VC_VALUE_HELD;
+		return at + 5;
+	case OP_BININT1:
+		*ret = vc_value_make(VC_VALUE_INTEGER, at[1]);
+		return at + 2;
+	case OP_BININT2:
+		memcpy(&two, at + 1, sizeof(two));
+		*ret = vc_value_make(VC_VALUE_INTEGER, le16toh(two));
+		return at + 3;
+	case OP_BININT:
+		number = (uint64_t)(int64_t)(int32_t)four;
+		*ret = vc_value_make(VC_VALUE_INTEGER, number & VC_VALUE_CONTENT);
+		return at + 5;
+	case OP_LONG1: /* an address or a time: of 6, 7 or 8 bytes */
+		length = at[1];
+		if (length - 1 > 7)
+			return NULL;
+		memcpy(&number, at + 2, sizeof(number));
+		number = (uint64_t)((int64_t)(le64toh(number) << (64 - 8 * length)) >>
+				    (64 - 8 * length));
+		if (number + (UINT64_C(1) << 55) > VC_VALUE_CONTENT)
+			return NULL;
+		*ret = vc_value_make(VC_VALUE_INTEGER, number & VC_VALUE_CONTENT);
+		return at + 2 + length;
+	default:
+		return NULL;
+	}
+}
+
+/** The same for a text of the memo that is the one wanted. */
+static inline const uint8_t *take_key(const uint8_t *at, const uint64_t *memo, uint64_t memo_count,
+				      uint64_t wanted)
+{
+	uint32_t index;
+
+	memcpy(&index, at + 1, sizeof(index));
+	if (*at == OP_LONG_BINGET)
+		return (index = le32toh(index)) < memo_count && memo[index] == wanted ? at + 5 :
+											NULL;
+	return *at == OP_BINGET && at[1] < memo_count && memo[at[1]] == wanted ? at + 2 : NULL;
+}
+
+/** Plain values, as long as the window and the stack have room. */
 static void push_plain(struct machine *machine)
 {
 	/* copies: what is pushed cannot change them */
@@ -430,57 +492,59 @@ static void push_plain(struct machine *machine)
 	const uint8_t *at = machine->stream->at, *last = machine->stream->end - OPCODE_BYTES;
 	uint64_t *top = machine->stack + machine->top;
 	const uint64_t *end = machine->stack + machine->room;
-	uint64_t number;
-	uint32_t four;
-	uint16_t two;
 
-	for (; at <= last && top < end; top++) {
-		switch (*at) {
-		case OP_BINGET:
-			if (at[1] >= memo_count || !vc_value_is_plain(memo[at[1]]))
-				goto done;
-			*top = memo[at[1]] & ~VC_VALUE_HELD;
-			at += 2;
+	while (at <= last && top < end) {
+		const uint8_t *next = take_plain(at, memo, memo_count, top);
+
+		if (!next)
 			break;
-		case OP_LONG_BINGET:
-			memcpy(&four, at + 1, sizeof(four));
-			four = le32toh(four);
-			if (four >= memo_count || !vc_value_is_plain(memo[four]))
-				goto done;
-			*top = memo[four] & ~VC_VALUE_HELD;
-			at += 5;
-			break;
-		case OP_BININT1:
-			*top = vc_value_make(VC_VALUE_INTEGER, at[1]);
-			at += 2;
-			break;
-		case OP_BININT2:
-			memcpy(&two, at + 1, sizeof(two));
-			*top = vc_value_make(VC_VALUE_INTEGER, le16toh(two));
-			at += 3;
-			break;
-		case OP_BININT:
-			memcpy(&four, at + 1, sizeof(four));
-			*top = vc_value_make(VC_VALUE_INTEGER,
-					     (uint64_t)(int64_t)(int32_t)le32toh(four) &
-						     VC_VALUE_CONTENT);
-			at += 5;
-			break;
-		case OP_LONG1: /* an address or a time: positive, of 6 or 7 bytes */
-			memcpy(&number, at + 2, sizeof(number));
-			number = le64toh(number) << (64 - 8 * (at[1] & 7u)) % 64;
-			if ((at[1] != 6 && at[1] != 7) || number >> 63)
-				goto done;
-			*top = vc_value_make(VC_VALUE_INTEGER, number >> (64 - 8 * at[1]));
-			at += 2 + at[1];
-			break;
-		default:
-			goto done;
-		}
+		at = next;
+		top++;
 	}
-done:
 	machine->stream->at = at;
 	machine->top = (uint64_t)(top - machine->stack);
+}
+
+/**
+ * A whole dict that has the keys of the importer's shape, plain values, and lies in the window:
+ * one after the other its opcodes are what the loop would take them for. Anything else is left to
+ * the loop: VC_E_NOT_FOUND, and nothing changed. `at` is behind EMPTY_DICT.
+ */
+static int take_alike(struct machine *machine, uint64_t *offset)
+{
+	struct vc_values *values = machine->values;
+	const struct vc_record_maker *maker = &values->maker;
+	const struct vc_shape *shape = maker->shape;
+	const uint64_t *memo = values->memo, memo_count = values->memo_count;
+	const uint8_t *at = machine->stream->at;
+	uint64_t items[VC_SHAPE_MOST], record;
+	bool memoized = *at == OP_MEMOIZE;
+	int error;
+
+	if (!shape || !shape->count ||
+	    machine->stream->end - at < (ptrdiff_t)(shape->count * 2 + 1) * OPCODE_BYTES ||
+	    machine->room - machine->top < shape->count * 2 + 1 ||
+	    machine->mark_count >= values->limits->most[VC_LIMIT_DEPTH] ||
+	    (memoized && !vc_values_can_memoize(values)) || at[memoized] != OP_MARK)
+		return VC_E_NOT_FOUND;
+	at += memoized + 1;
+	for (unsigned i = 0; i < shape->count && at; i++) {
+		at = take_key(at, memo, memo_count, shape->keys[i]);
+		if (at)
+			at = take_plain(at, memo, memo_count, &items[i]);
+	}
+	if (!at || *at != OP_SETITEMS)
+		return VC_E_NOT_FOUND;
+	error = maker->alike(maker->context, items, &record);
+	if (error == VC_E_NOT_FOUND)
+		return error;
+	machine->stream->at = at;
+	*offset = vc_stream_offset(machine->stream);
+	if (error)
+		return error;
+	machine->stream->at++;
+	machine->stack[machine->top++] = memoized ? vc_values_memoize(values, record) : record;
+	return 0;
 }
 
 static int run(struct machine *machine, uint64_t *offset)
@@ -506,7 +570,11 @@ static int run(struct machine *machine, uint64_t *offset)
 		opcode = *stream->at++;
 		if (opcode == OP_STOP)
 			return 0;
-		error = step(machine, opcode);
+		error = VC_E_NOT_FOUND;
+		if (opcode == OP_EMPTY_DICT)
+			error = take_alike(machine, offset);
+		if (error == VC_E_NOT_FOUND)
+			error = step(machine, opcode);
 		if (error)
 			return error;
 	}

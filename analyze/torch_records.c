@@ -5,130 +5,17 @@
 #include <string.h>
 
 #include "analyze/torch_more.h"
+#include "analyze/torch_take.h"
 
-#define BIT(key) (UINT64_C(1) << VC_TORCH_KEY_##key)
-#define ORIGIN_BITS ((UINT64_C(1) << VC_TORCH_ORIGIN_KEYS) - 1)
 _Static_assert(VC_TORCH_KEYS <= 64, "a set of keys is one number");
-
-/** The action words follow the keys in `strings`. */
-static const struct {
-	const char *word;
-	uint32_t number;
-} actions[] = {
-#define VC_TRACE_ACTION(name, number, text, sign) {text, number},
-#include "formats/trace_actions.def"
-#undef VC_TRACE_ACTION
-};
-
-#define ACTIONS (sizeof(actions) / sizeof(actions[0]))
-#define FIRST_ACTION (VC_TORCH_KEYS + 1u)
-
-/* ---- values of keys ---- */
-
-static int wrong_type(struct vc_torch *torch, const char *record, uint64_t key, uint64_t value,
-		      const char *wanted)
-{
-	return vc_values_wrong(&torch->values, VC_E_CORRUPT, "%s: %.60s is %s, not %s", record,
-			       vc_tables_text(torch->tables, vc_value_content(key)),
-			       vc_value_kind(value), wanted);
-}
-
-static int take_number(struct vc_torch *torch, const char *record, const uint64_t *pair,
-		       uint64_t *ret)
-{
-	if (vc_value_tag(pair[1]) == VC_VALUE_INTEGER) {
-		*ret = (uint64_t)((int64_t)(pair[1] << 8) >> 8);
-		return 0;
-	}
-	if (vc_value_tag(pair[1]) == VC_VALUE_NONE) {
-		*ret = 0;
-		return 0;
-	}
-	if (vc_values_get_number(&torch->values, pair[1], ret))
-		return wrong_type(torch, record, pair[0], pair[1], "a number");
-	return 0;
-}
-
-/** A text's row; None is "". */
-static int take_text(struct vc_torch *torch, const char *record, const uint64_t *pair,
-		     uint64_t *ret)
-{
-	if (vc_value_tag(pair[1]) == VC_VALUE_TEXT)
-		*ret = vc_value_content(pair[1]);
-	else if (vc_value_tag(pair[1]) == VC_VALUE_NONE)
-		*ret = 0;
-	else
-		return wrong_type(torch, record, pair[0], pair[1], "a text");
-	return 0;
-}
-
-/** Two numbers. */
-static int take_pair(struct vc_torch *torch, const char *record, const uint64_t *pair,
-		     uint64_t *first, uint64_t *second)
-{
-	const struct vc_node *node;
-	unsigned tag = vc_value_tag(pair[1]);
-
-	if (tag == VC_VALUE_PAIR) {
-		*first = vc_value_content(pair[1]) >> 28;
-		*second = vc_value_content(pair[1]) & ((1u << 28) - 1);
-		return 0;
-	}
-	if (tag == VC_VALUE_TUPLE || tag == VC_VALUE_LIST) {
-		node = vc_values_node(&torch->values, pair[1]);
-		if (node->count == 2 &&
-		    !vc_values_get_number(&torch->values, node->items[0], first) &&
-		    !vc_values_get_number(&torch->values, node->items[1], second))
-			return 0;
-	}
-	return wrong_type(torch, record, pair[0], pair[1], "a pair of numbers");
-}
-
-/** Row plus 1 of a stack; 0 for an empty list. */
-static int take_stack(struct vc_torch *torch, const char *record, const uint64_t *pair,
-		      uint64_t *ret)
-{
-	unsigned tag = vc_value_tag(pair[1]);
-
-	if (tag == VC_TORCH_STACK)
-		*ret = vc_value_content(pair[1]) + 1;
-	else if (tag == VC_VALUE_NEW_LIST || tag == VC_VALUE_NONE)
-		*ret = 0;
-	else
-		return wrong_type(torch, record, pair[0], pair[1], "a list of frames");
-	return 0;
-}
-
-/** Rows of a run of records of one tag; none for an empty list. */
-static int take_run(struct vc_torch *torch, const char *record, const uint64_t *pair,
-		    enum vc_torch_tag tag, uint64_t *first, uint64_t *count)
-{
-	unsigned kind = vc_value_tag(pair[1]);
-
-	*first = *count = 0;
-	if (kind == VC_VALUE_NEW_LIST || kind == VC_VALUE_NONE)
-		return 0;
-	if (kind == VC_VALUE_RUN && vc_values_node(&torch->values, pair[1])->tag == tag) {
-		*first = vc_values_node(&torch->values, pair[1])->capacity;
-		*count = vc_values_node(&torch->values, pair[1])->count;
-		return 0;
-	}
-	return wrong_type(torch, record, pair[0], pair[1],
-			  tag == VC_TORCH_BLOCK ? "a list of its own blocks" :
-						  "a list of its own older blocks");
-}
+_Static_assert(VC_COL_source_frames_fx_source - VC_COL_source_frames_function + 1 ==
+		       VC_TORCH_FRAME_WORDS,
+	       "frames are the columns of source_frames");
 
 static void unknown_key(struct vc_torch *torch, uint64_t key)
 {
 	if (!torch->unknown_keys++)
 		torch->unknown_key = vc_value_content(key);
-}
-
-/** The key as a number; VC_TORCH_KEYS for one that is not known. */
-static uint64_t key_of(uint64_t key)
-{
-	return vc_value_content(key) - 1 < VC_TORCH_KEYS ? vc_value_content(key) - 1 :
-							   VC_TORCH_KEYS;
 }
 
 /* ---- records ---- */
@@ -140,28 +27,28 @@ static int make_frame(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 	int error = 0;
 
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2) {
-		switch (key_of(pair[0])) {
+		switch (vc_torch_key(pair[0])) {
 		case VC_TORCH_KEY_NAME:
-			error = take_text(torch, "frame", pair, &cells[0]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[0]);
 			break;
 		case VC_TORCH_KEY_FILENAME:
-			error = take_text(torch, "frame", pair, &cells[1]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[1]);
 			break;
 		case VC_TORCH_KEY_LINE:
-			error = take_number(torch, "frame", pair, &cells[2]);
+			error = vc_torch_take_number(torch, "frame", pair, &cells[2]);
 			break;
 		case VC_TORCH_KEY_FX_NODE_OP:
-			error = take_text(torch, "frame", pair, &cells[3]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[3]);
 			break;
 		case VC_TORCH_KEY_FX_NODE_NAME:
-			error = take_text(torch, "frame", pair, &cells[4]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[4]);
 			break;
 		case VC_TORCH_KEY_FX_NODE_TARGET:
 		case VC_TORCH_KEY_FX_NODE_INFO:
-			error = take_text(torch, "frame", pair, &cells[5]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[5]);
 			break;
 		case VC_TORCH_KEY_FX_ORIGINAL_TRACE:
-			error = take_text(torch, "frame", pair, &cells[6]);
+			error = vc_torch_take_text(torch, "frame", pair, &cells[6]);
 			break;
 		default:
 			unknown_key(torch, pair[0]);
@@ -173,201 +60,6 @@ static int make_frame(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 						   VC_TORCH_FRAME_WORDS}, &row);
 	if (!error)
 		*ret = vc_value_make(VC_TORCH_FRAME, row);
-	return error;
-}
-
-/** What an event is made of, before it is a row. */
-struct event {
-	uint64_t action, address, size, stream, time_us, stack, forward;
-	uint64_t detail[VC_TORCH_DETAIL_WORDS];
-	bool metadata_left; /* it is no text */
-};
-
-enum {
-	DETAIL_ACTION, DETAIL_CONTEXT, DETAIL_METADATA, DETAIL_INTERNAL, DETAIL_POOL_FIRST,
-	DETAIL_POOL_SECOND, DETAIL_DEVICE_FREE, DETAIL_KEYS, DETAIL_MORE,
-};
-_Static_assert(VC_COL_trace_details_more - VC_COL_trace_details_action == DETAIL_MORE,
-	       "details are the columns of trace_details");
-_Static_assert(VC_COL_source_frames_fx_source - VC_COL_source_frames_function + 1 ==
-		       VC_TORCH_FRAME_WORDS,
-	       "frames are the columns of source_frames");
-
-static int take_action(struct vc_torch *torch, const uint64_t *pair, struct event *event)
-{
-	uint64_t row;
-	int error = take_text(torch, "event", pair, &row);
-
-	if (error)
-		return error;
-	if (row - FIRST_ACTION < ACTIONS)
-		event->action = actions[row - FIRST_ACTION].number;
-	else
-		event->detail[DETAIL_ACTION] = row;
-	return 0;
-}
-
-/** One that is no text is shown as JSON; what it was goes with the keys that are not known. */
-static int take_metadata(struct vc_torch *torch, const uint64_t *pair, struct event *event)
-{
-	uint64_t *text = &event->detail[DETAIL_METADATA];
-
-	if (vc_value_tag(pair[1]) == VC_VALUE_TEXT) {
-		*text = vc_value_content(pair[1]);
-		return 0;
-	}
-	event->metadata_left = true;
-	vc_torch_leave(torch, pair);
-	return vc_value_tag(pair[1]) == VC_VALUE_NONE ? 0 : vc_torch_plain(torch, pair[1], text);
-}
-
-static int take_event_pair(struct vc_torch *torch, const uint64_t *pair, struct event *event)
-{
-	uint64_t *detail = event->detail;
-
-	switch (key_of(pair[0])) {
-	case VC_TORCH_KEY_ACTION:
-		return take_action(torch, pair, event);
-	case VC_TORCH_KEY_ADDR:
-	case VC_TORCH_KEY_ADDRESS:
-		return take_number(torch, "event", pair, &event->address);
-	case VC_TORCH_KEY_SIZE:
-		return take_number(torch, "event", pair, &event->size);
-	case VC_TORCH_KEY_STREAM:
-		return take_number(torch, "event", pair, &event->stream);
-	case VC_TORCH_KEY_TIME_US:
-		return take_number(torch, "event", pair, &event->time_us);
-	case VC_TORCH_KEY_FRAMES:
-		return take_stack(torch, "event", pair, &event->stack);
-	case VC_TORCH_KEY_FORWARD_FRAMES:
-		return take_stack(torch, "event", pair, &event->forward);
-	case VC_TORCH_KEY_COMPILE_CONTEXT:
-		return take_text(torch, "event", pair, &detail[DETAIL_CONTEXT]);
-	case VC_TORCH_KEY_USER_METADATA:
-		return take_metadata(torch, pair, event);
-	case VC_TORCH_KEY_INTERNAL_METADATA:
-		return take_text(torch, "event", pair, &detail[DETAIL_INTERNAL]);
-	case VC_TORCH_KEY_DEVICE_FREE:
-		return take_number(torch, "event", pair, &detail[DETAIL_DEVICE_FREE]);
-	case VC_TORCH_KEY_POOL_ID:
-		return take_pair(torch, "event", pair, &detail[DETAIL_POOL_FIRST],
-				 &detail[DETAIL_POOL_SECOND]);
-	default:
-		vc_torch_leave(torch, pair);
-		return 0;
-	}
-}
-
-/** Row plus 1 of the event's details. Few differ from the one before of the same action. */
-static int intern_detail(struct vc_torch *torch, const struct event *event, uint64_t *ret)
-{
-	unsigned entry = event->action % VC_TORCH_LATEST;
-	uint64_t row;
-	int error;
-
-	if (torch->latest_row[entry] &&
-	    !memcmp(torch->latest[entry], event->detail, sizeof(event->detail))) {
-		*ret = torch->latest_row[entry];
-		return 0;
-	}
-	error = vc_torch_intern_row(torch, &torch->details,
-			   (struct vc_torch_row){VC_TABLE_trace_details, event->detail,
-					   VC_TORCH_DETAIL_WORDS}, &row);
-	if (error)
-		return error;
-	memcpy(torch->latest[entry], event->detail, sizeof(event->detail));
-	*ret = torch->latest_row[entry] = row + 1;
-	return 0;
-}
-
-/** A failed allocation is also a row of `failures`. */
-static int add_failure(struct vc_torch *torch, const struct event *event, uint64_t number)
-{
-	struct vc_tables *tables = torch->tables;
-	uint64_t row;
-	int error = vc_torch_append(torch, VC_TABLE_failures, &row);
-
-	if (error)
-		return error;
-	tables->column[VC_COL_failures_number][row] = number;
-	tables->column[VC_COL_failures_time][row] =
-		event->time_us < UINT64_MAX / 1000 ? event->time_us * 1000 : 0;
-	tables->column[VC_COL_failures_requested][row] = event->size;
-	tables->column[VC_COL_failures_device][row] = UINT64_MAX;
-	tables->column[VC_COL_failures_python][row] = event->stack;
-	tables->column[VC_COL_failures_free_known][row] =
-		(event->detail[DETAIL_KEYS] & BIT(DEVICE_FREE)) != 0;
-	tables->column[VC_COL_failures_free][row] = event->detail[DETAIL_DEVICE_FREE];
-	tables->column[VC_COL_failures_outcome][row] = VC_FAILURE_OUT_OF_MEMORY;
-	return 0;
-}
-
-/** Adds a row to the trace without clearing it first: every column is set. */
-static int append_event(struct vc_torch *torch, uint64_t *ret)
-{
-	struct vc_tables *tables = torch->tables;
-	uint64_t row = tables->rows[VC_TABLE_trace];
-	int error = 0;
-
-	if (row >= tables->capacity[VC_TABLE_trace]) {
-		error = vc_torch_check_records(torch, VC_TABLE_trace);
-		if (!error)
-			error = vc_tables_reserve(tables, VC_TABLE_trace, row + 1);
-	}
-	if (error)
-		return error;
-	tables->rows[VC_TABLE_trace] = row + 1;
-	*ret = row;
-	return 0;
-}
-
-static int make_event(struct vc_torch *torch, const uint64_t *pairs, uint64_t count,
-		      uint64_t keys, uint64_t *ret)
-{
-	struct vc_tables *tables = torch->tables;
-	struct event event = {0};
-	uint64_t row, detail;
-	int error = 0;
-
-	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2)
-		error = take_event_pair(torch, pair, &event);
-	event.detail[DETAIL_KEYS] = (keys & ORIGIN_BITS) | (keys & BIT(ADDR) ? BIT(ADDRESS) : 0);
-	if (event.metadata_left)
-		event.detail[DETAIL_KEYS] &= ~BIT(USER_METADATA);
-	if (!error && torch->left_count)
-		error = vc_torch_more(torch, &event.detail[DETAIL_MORE]);
-	if (!error && event.forward)
-		error = vc_torch_stack_with_forward(torch, event.stack, event.forward,
-						    &event.stack);
-	if (!error)
-		error = append_event(torch, &row);
-	if (!error && event.action == VC_TRACE_OOM)
-		error = add_failure(torch, &event, row + 1);
-	if (!error && torch->keep_trace)
-		error = intern_detail(torch, &event, &detail);
-	if (error)
-		return error;
-	*ret = vc_value_make(VC_TORCH_EVENT, row);
-	if (!torch->keep_trace)
-		return 0;
-	{
-		const struct {
-			enum vc_column_index column;
-			uint64_t value;
-		} cells[] = {
-			{VC_COL_trace_device, 0}, /* until its list is known */
-			{VC_COL_trace_action, event.action},
-			{VC_COL_trace_address, event.address},
-			{VC_COL_trace_size, event.size},
-			{VC_COL_trace_stream, event.stream},
-			{VC_COL_trace_time_us, event.time_us},
-			{VC_COL_trace_stack, event.stack},
-			{VC_COL_trace_detail, detail},
-		};
-
-		for (size_t i = 0; i < sizeof(cells) / sizeof(*cells) && !error; i++)
-			error = vc_tables_put(tables, cells[i].column, row, cells[i].value);
-	}
 	return error;
 }
 
@@ -413,7 +105,7 @@ static int take_blocks(struct vc_torch *torch, uint64_t row, uint64_t first, uin
 			return vc_values_wrong(&torch->values, VC_E_CORRUPT,
 					       "a block lies in two segments");
 		*cell(torch, VC_COL_blocks_segment, block) = row + 1;
-		if (!(*cell(torch, VC_COL_blocks_keys, block) & BIT(ADDRESS)))
+		if (!(*cell(torch, VC_COL_blocks_keys, block) & VC_TORCH_BIT(ADDRESS)))
 			*cell(torch, VC_COL_blocks_address, block) = address;
 		address = *cell(torch, VC_COL_blocks_address, block) +
 			  *cell(torch, VC_COL_blocks_size, block);
@@ -428,25 +120,25 @@ static int make_segment(struct vc_torch *torch, const uint64_t *pairs, uint64_t 
 	int error = vc_torch_append(torch, VC_TABLE_segments, &row);
 
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2) {
-		uint64_t key = key_of(pair[0]);
+		uint64_t key = vc_torch_key(pair[0]);
 		enum vc_column_index column = segment_column(key);
 
 		if (column != VC_COLUMNS)
-			error = take_number(torch, "segment", pair, cell(torch, column, row));
+			error = vc_torch_take_number(torch, "segment", pair, cell(torch, column, row));
 		else if (key == VC_TORCH_KEY_SEGMENT_TYPE)
-			error = take_text(torch, "segment", pair,
+			error = vc_torch_take_text(torch, "segment", pair,
 					  cell(torch, VC_COL_segments_type, row));
 		else if (key == VC_TORCH_KEY_FRAMES)
-			error = take_stack(torch, "segment", pair,
+			error = vc_torch_take_stack(torch, "segment", pair,
 					   cell(torch, VC_COL_segments_stack, row));
 		else if (key == VC_TORCH_KEY_FORWARD_FRAMES)
-			error = take_stack(torch, "segment", pair, &forward);
+			error = vc_torch_take_stack(torch, "segment", pair, &forward);
 		else if (key == VC_TORCH_KEY_SEGMENT_POOL_ID || key == VC_TORCH_KEY_POOL_ID)
-			error = take_pair(torch, "segment", pair,
+			error = vc_torch_take_pair(torch, "segment", pair,
 					  cell(torch, VC_COL_segments_pool_first, row),
 					  cell(torch, VC_COL_segments_pool_second, row));
 		else if (key == VC_TORCH_KEY_BLOCKS)
-			error = take_run(torch, "segment", pair, VC_TORCH_BLOCK, &first, &blocks);
+			error = vc_torch_take_run(torch, "segment", pair, VC_TORCH_BLOCK, &first, &blocks);
 		else
 			vc_torch_leave(torch, pair);
 	}
@@ -460,7 +152,7 @@ static int make_segment(struct vc_torch *torch, const uint64_t *pairs, uint64_t 
 		error = take_blocks(torch, row, first, blocks);
 	if (error)
 		return error;
-	*cell(torch, VC_COL_segments_keys, row) = keys & ORIGIN_BITS;
+	*cell(torch, VC_COL_segments_keys, row) = keys & VC_TORCH_ORIGIN_BITS;
 	*ret = vc_value_make(VC_TORCH_SEGMENT, row);
 	return 0;
 }
@@ -487,33 +179,33 @@ static int make_block(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 	int error = vc_torch_append(torch, VC_TABLE_blocks, &row);
 
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2) {
-		switch (key_of(pair[0])) {
+		switch (vc_torch_key(pair[0])) {
 		case VC_TORCH_KEY_ADDRESS:
 		case VC_TORCH_KEY_ADDR:
-			error = take_number(torch, "block", pair,
+			error = vc_torch_take_number(torch, "block", pair,
 					    cell(torch, VC_COL_blocks_address, row));
 			break;
 		case VC_TORCH_KEY_SIZE:
-			error = take_number(torch, "block", pair,
+			error = vc_torch_take_number(torch, "block", pair,
 					    cell(torch, VC_COL_blocks_size, row));
 			break;
 		case VC_TORCH_KEY_REQUESTED_SIZE:
-			error = take_number(torch, "block", pair,
+			error = vc_torch_take_number(torch, "block", pair,
 					    cell(torch, VC_COL_blocks_requested, row));
 			break;
 		case VC_TORCH_KEY_STATE:
-			error = take_text(torch, "block", pair,
+			error = vc_torch_take_text(torch, "block", pair,
 					  cell(torch, VC_COL_blocks_state, row));
 			break;
 		case VC_TORCH_KEY_FRAMES:
-			error = take_stack(torch, "block", pair,
+			error = vc_torch_take_stack(torch, "block", pair,
 					   cell(torch, VC_COL_blocks_stack, row));
 			break;
 		case VC_TORCH_KEY_FORWARD_FRAMES:
-			error = take_stack(torch, "block", pair, &forward);
+			error = vc_torch_take_stack(torch, "block", pair, &forward);
 			break;
 		case VC_TORCH_KEY_HISTORY:
-			error = take_run(torch, "block", pair, VC_TORCH_HISTORY, &first,
+			error = vc_torch_take_run(torch, "block", pair, VC_TORCH_HISTORY, &first,
 					 &history);
 			break;
 		default:
@@ -529,9 +221,9 @@ static int make_block(struct vc_torch *torch, const uint64_t *pairs, uint64_t co
 						    forward, cell(torch, VC_COL_blocks_stack, row));
 	if (error)
 		return error;
-	if (keys & BIT(ADDR))
-		keys |= BIT(ADDRESS);
-	*cell(torch, VC_COL_blocks_keys, row) = keys & ORIGIN_BITS;
+	if (keys & VC_TORCH_BIT(ADDR))
+		keys |= VC_TORCH_BIT(ADDRESS);
+	*cell(torch, VC_COL_blocks_keys, row) = keys & VC_TORCH_ORIGIN_BITS;
 	*ret = vc_value_make(VC_TORCH_BLOCK, row);
 	return 0;
 }
@@ -543,18 +235,18 @@ static int make_history(struct vc_torch *torch, const uint64_t *pairs, uint64_t 
 	int error = vc_torch_append(torch, VC_TABLE_block_history, &row);
 
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2) {
-		switch (key_of(pair[0])) {
+		switch (vc_torch_key(pair[0])) {
 		case VC_TORCH_KEY_ADDR:
 		case VC_TORCH_KEY_ADDRESS:
-			error = take_number(torch, "history", pair,
+			error = vc_torch_take_number(torch, "history", pair,
 					    cell(torch, VC_COL_block_history_address, row));
 			break;
 		case VC_TORCH_KEY_REAL_SIZE:
-			error = take_number(torch, "history", pair,
+			error = vc_torch_take_number(torch, "history", pair,
 					    cell(torch, VC_COL_block_history_size, row));
 			break;
 		case VC_TORCH_KEY_FRAMES:
-			error = take_stack(torch, "history", pair,
+			error = vc_torch_take_stack(torch, "history", pair,
 					   cell(torch, VC_COL_block_history_stack, row));
 			break;
 		default:
@@ -564,7 +256,7 @@ static int make_history(struct vc_torch *torch, const uint64_t *pairs, uint64_t 
 	if (error)
 		return error;
 	*cell(torch, VC_COL_block_history_keys, row) =
-		(keys & ORIGIN_BITS) | (keys & BIT(ADDR) ? BIT(ADDRESS) : 0);
+		(keys & VC_TORCH_ORIGIN_BITS) | (keys & VC_TORCH_BIT(ADDR) ? VC_TORCH_BIT(ADDRESS) : 0);
 	*ret = vc_value_make(VC_TORCH_HISTORY, row);
 	return 0;
 }
@@ -576,21 +268,21 @@ static int make_annotation(struct vc_torch *torch, const uint64_t *pairs, uint64
 	int error = vc_torch_append(torch, VC_TABLE_annotations, &row);
 
 	for (const uint64_t *pair = pairs; pair < pairs + count * 2 && !error; pair += 2) {
-		switch (key_of(pair[0])) {
+		switch (vc_torch_key(pair[0])) {
 		case VC_TORCH_KEY_DEVICE:
-			error = take_number(torch, "annotation", pair,
+			error = vc_torch_take_number(torch, "annotation", pair,
 					    cell(torch, VC_COL_annotations_device, row));
 			break;
 		case VC_TORCH_KEY_TIME_US:
-			error = take_number(torch, "annotation", pair,
+			error = vc_torch_take_number(torch, "annotation", pair,
 					    cell(torch, VC_COL_annotations_time_us, row));
 			break;
 		case VC_TORCH_KEY_NAME:
-			error = take_text(torch, "annotation", pair,
+			error = vc_torch_take_text(torch, "annotation", pair,
 					  cell(torch, VC_COL_annotations_name, row));
 			break;
 		case VC_TORCH_KEY_STAGE:
-			error = take_text(torch, "annotation", pair,
+			error = vc_torch_take_text(torch, "annotation", pair,
 					  cell(torch, VC_COL_annotations_stage, row));
 			break;
 		default:
@@ -615,17 +307,17 @@ static int make_dict(void *context, const uint64_t *pairs, uint64_t count, uint6
 		else if (vc_value_tag(pair[0]) != VC_VALUE_TEXT)
 			return VC_E_NOT_FOUND;
 	}
-	if (keys & BIT(ACTION))
-		return make_event(torch, pairs, count, keys, ret);
-	if (keys & BIT(FILENAME) && keys & BIT(NAME))
+	if (keys & VC_TORCH_BIT(ACTION))
+		return vc_torch_make_event(torch, pairs, count, keys, ret);
+	if (keys & VC_TORCH_BIT(FILENAME) && keys & VC_TORCH_BIT(NAME))
 		return make_frame(torch, pairs, count, ret);
-	if (keys & BIT(TOTAL_SIZE))
+	if (keys & VC_TORCH_BIT(TOTAL_SIZE))
 		return make_segment(torch, pairs, count, keys, ret);
-	if (keys & BIT(SIZE) && keys & BIT(STATE))
+	if (keys & VC_TORCH_BIT(SIZE) && keys & VC_TORCH_BIT(STATE))
 		return make_block(torch, pairs, count, keys, ret);
-	if (keys & BIT(REAL_SIZE))
+	if (keys & VC_TORCH_BIT(REAL_SIZE))
 		return make_history(torch, pairs, count, keys, ret);
-	if (keys & BIT(STAGE))
+	if (keys & VC_TORCH_BIT(STAGE))
 		return make_annotation(torch, pairs, count, ret);
 	return VC_E_NOT_FOUND;
 }
@@ -650,11 +342,14 @@ int vc_torch_init(struct vc_torch *torch, struct vc_tables *tables,
 	torch->tables = tables;
 	torch->keep_trace = true;
 	error = vc_values_init(&torch->values, tables, limits);
-	torch->values.maker = (struct vc_record_maker){torch, make_dict, vc_torch_make_list};
+	torch->values.maker = (struct vc_record_maker){
+		.context = torch, .dict = make_dict, .list = vc_torch_make_list,
+		.shape = &torch->alike.shape, .alike = vc_torch_make_alike,
+	};
 	for (unsigned i = 0; i < VC_TORCH_KEYS && !error; i++)
 		error = vc_tables_string(tables, keys[i], strlen(keys[i]), &row);
-	for (unsigned i = 0; i < ACTIONS && !error; i++)
-		error = vc_tables_string(tables, actions[i].word, strlen(actions[i].word), &row);
+	if (!error)
+		error = vc_torch_add_actions(torch);
 	if (!error)
 		error = vc_tables_string(tables, "inactive", 8, &torch->inactive);
 	return error;

@@ -43,13 +43,30 @@ struct vc_interned {
 
 enum {
 	VC_TORCH_DETAIL_WORDS = 9, VC_TORCH_FRAME_WORDS = 7, VC_TORCH_LATEST = 16,
-	VC_TORCH_LEFT_MOST = 32,
+	VC_TORCH_LEFT_MOST = 32, VC_TORCH_EVENT_WORDS = 16,
+};
+
+/** What an event is made of, before it is a row; see torch_event.c. */
+struct vc_torch_event {
+	uint64_t word[VC_TORCH_EVENT_WORDS];
+	bool metadata_left; /* it is no text */
+};
+/** How the value of a key is taken, and the word it goes to. */
+struct vc_torch_field {
+	uint8_t take, word;
+};
+/** What the latest event had: its keys, where they go, and the words that no key sets. */
+struct vc_torch_alike {
+	struct vc_shape shape;
+	struct vc_torch_field field[VC_SHAPE_MOST];
+	struct vc_torch_event event;
 };
 
 struct vc_torch {
 	struct vc_values values;
 	struct vc_tables *tables;
 	struct vc_interned frames, stacks, details;
+	struct vc_torch_alike alike;
 	/* the latest detail of each action, and its row plus 1 */
 	uint64_t latest[VC_TORCH_LATEST][VC_TORCH_DETAIL_WORDS], latest_row[VC_TORCH_LATEST];
 	/* pairs of the record at hand whose keys are not known, see torch_more.h */

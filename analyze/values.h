@@ -68,6 +68,13 @@ struct vc_node {
 	uint16_t depth;      /* containers inside, itself counted */
 };
 
+/** The keys, in their order, of the dicts that a file has most of. */
+enum { VC_SHAPE_MOST = 24 };
+struct vc_shape {
+	uint64_t keys[VC_SHAPE_MOST];
+	unsigned count;      /* 0: there is none */
+};
+
 /** What the importer makes of containers; returns VC_E_NOT_FOUND where it leaves them as they are. */
 struct vc_record_maker {
 	void *context;
@@ -76,6 +83,12 @@ struct vc_record_maker {
 	/** Items added to a list that is new or what this function made of it before. */
 	int (*list)(void *context, uint64_t list, const uint64_t *items, uint64_t count,
 		    uint64_t *ret);
+	/**
+	 * Dicts with the keys of `shape`, the importer's, may come as their values alone: the same
+	 * record as `dict` makes, or VC_E_NOT_FOUND where that has to look at them. NULL: none.
+	 */
+	const struct vc_shape *shape;
+	int (*alike)(void *context, const uint64_t *values, uint64_t *ret);
 };
 
 struct vc_values {
@@ -129,6 +142,20 @@ int vc_values_set(struct vc_values *values, uint64_t *container, uint64_t *pairs
 
 /** Remembers the value; containers become a reference to the entry. */
 int vc_values_remember(struct vc_values *values, uint64_t index, uint64_t *value);
+/** Whether the next entry of the memo has room and is within the limit. */
+static inline bool vc_values_can_memoize(const struct vc_values *values)
+{
+	return values->memo_count < values->memo_capacity &&
+	       values->memo_count < values->limits->most[VC_LIMIT_MEMO] &&
+	       values->memo_count <= values->memo_puts;
+}
+/** Remembers a record as the next entry, which there is room for; a reference to it. */
+static inline uint64_t vc_values_memoize(struct vc_values *values, uint64_t record)
+{
+	values->memo[values->memo_count] = record;
+	values->memo_puts++;
+	return vc_value_make(VC_VALUE_REFERENCE, values->memo_count++);
+}
 /** The value of an entry of the memo. */
 int vc_values_recall_any(struct vc_values *values, uint64_t index, uint64_t *ret);
 

@@ -171,6 +171,9 @@ class Hostile(unittest.TestCase):
         """Also of every verb: what is read must be sound enough for all of them."""
         inputs = [made_up.dumps(made_up.plain(), protocol) for protocol in (2, 4, "cpp")]
         inputs.append(gzip.compress(inputs[0]))
+        events = [made_up.event("alloc", size=512 + i, user_metadata="m", pool_id=(0, i % 2))
+                  for i in range(40)]
+        inputs.append(made_up.dumps(dict(made_up.plain(), device_traces=[events])))
         if full:
             for path in sorted(glob.glob(os.path.join(shared, "inputs", "torch", "*.pickle"))):
                 with open(path, "rb") as file:

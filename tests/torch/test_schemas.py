@@ -8,6 +8,8 @@ import base64
 import gzip
 import json
 import os
+import pickle
+import pickletools
 import shutil
 import subprocess
 import sys
@@ -123,6 +125,52 @@ class Schemas(unittest.TestCase):
         self.assertEqual(tables["failures"][0]["requested"], 99)
         self.assertEqual(tables["failures"][0]["device"], 1)
         self.assertEqual(tables["trace"][0]["time_us"], 1790000000000000)
+
+    def test_events_that_are_alike(self):
+        """Most events have the keys of the one before: whatever their values, and however they are
+        written, all of them are read, and so are those in between that differ."""
+        actions = {"alloc": 1, "free_requested": 2, "free_completed": 3, "surprise": 0}
+        stacks = [STACK, STACK[1:], STACK[2:], []]
+        numbers = [0, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**40 + 3, 2**47, 2**55 - 1, 2**55,
+                   2**62, 2**63 - 1]
+        events = []
+        for i in range(300):
+            made = event(list(actions)[i % 4], numbers[i % 13], numbers[i % 11],
+                         time_us=1790000000000000 + i * 97, stream=numbers[i % 7],
+                         frames=stacks[i // 2 % 4] if i % 5 else [STACK[j % 4] for j in range(i % 9)])
+            if 100 <= i < 200:
+                made = dict(made, user_metadata=f"m{i % 3}" if i % 9 else None,
+                            pool_id=(0, i % 2))
+            if i % 50 == 49:
+                made = dict(reversed(made.items()), later=i)
+            events.append(made)
+        value = dict(made_up.plain(), device_traces=[events[:120], events[120:]])
+        for data in [made_up.dumps(value, protocol) for protocol in (2, 3, 4, 5, "cpp")] + \
+                [pickletools.optimize(pickle.dumps(value, 4))]:
+            tables = json.loads(self.run_verb("export", self.path(data), "--to", "json",
+                                              status=0))["tables"]
+            self.assertEqual(len(tables["trace"]), len(events))
+            for i, (row, made) in enumerate(zip(tables["trace"], events)):
+                detail = tables["trace_details"][row["detail"] - 1]
+                self.assertEqual(
+                    [row["device"], row["action"], int(str(row["address"]), 0), row["size"],
+                     int(str(row["stream"]), 0), row["time_us"], detail["action"],
+                     detail["metadata"], detail["pool_second"], self.frames(tables, row["stack"])],
+                    [int(i >= 120), actions[made["action"]], made["addr"], made["size"],
+                     made["stream"], made["time_us"],
+                     made["action"] if made["action"] == "surprise" else "",
+                     made.get("user_metadata") or "", made.get("pool_id", (0, 0))[1],
+                     [(frame["name"], frame["line"]) for frame in made["frames"]]], i)
+                self.assertEqual("later" in detail["more"], "later" in made)
+
+    def frames(self, tables, stack):
+        """Name and line of each frame of a stack (a row plus 1)."""
+        if not stack:
+            return []
+        made = tables["source_stacks"][stack - 1]
+        rows = tables["source_lists"][made["first"]:made["first"] + made["count"]]
+        frames = [tables["source_frames"][row["frame"] - 1] for row in rows]
+        return [(frame["function"], frame["line"]) for frame in frames]
 
     def test_metadata_and_owners_before(self):
         """A live block has the metadata of its allocation; `where` says who had it before."""
