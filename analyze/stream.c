@@ -148,13 +148,6 @@ int vc_stream_open(int descriptor, uint64_t most, struct vc_stream *ret)
 	return error;
 }
 
-void vc_stream_memory(const void *bytes, size_t length, struct vc_stream *ret)
-{
-	*ret = (struct vc_stream){.at = bytes, .end = (const uint8_t *)bytes + length,
-				  .offset = length, .most = UINT64_MAX, .ended = true,
-				  .descriptor = -1};
-}
-
 int vc_stream_from(vc_stream_more more, void *context, uint64_t most, struct vc_stream *ret)
 {
 	uint8_t *window = malloc(WINDOW_BYTES);

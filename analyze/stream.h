@@ -41,8 +41,6 @@ struct vc_stream {
 
 /** Starts at byte 0 of a file; what it is packed with, its first bytes say. */
 int vc_stream_open(int descriptor, uint64_t most, struct vc_stream *ret);
-/** The same for bytes in memory, which must outlive it. Never packed. */
-void vc_stream_memory(const void *bytes, size_t length, struct vc_stream *ret);
 /** The same for bytes that a function brings: something unpacked from another stream. */
 int vc_stream_from(vc_stream_more more, void *context, uint64_t most, struct vc_stream *ret);
 void vc_stream_close(struct vc_stream *stream);

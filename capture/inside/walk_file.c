@@ -254,11 +254,6 @@ void *vc_walk_row_at(struct vc_walk_file *walk, enum vc_walk_kind kind, uint64_t
 	return NULL;
 }
 
-uint64_t vc_walk_rows(const struct vc_walk_file *walk, enum vc_walk_kind kind)
-{
-	return walk->kind[kind].rows;
-}
-
 bool vc_walk_full(const struct vc_walk_file *walk)
 {
 	return walk->full;

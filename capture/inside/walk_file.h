@@ -33,7 +33,6 @@ void *vc_walk_row(struct vc_walk_file *walk, enum vc_walk_kind kind, size_t row_
 		  uint64_t *ret_number);
 /** A row that was written before; NULL: there is none. */
 void *vc_walk_row_at(struct vc_walk_file *walk, enum vc_walk_kind kind, uint64_t number);
-uint64_t vc_walk_rows(const struct vc_walk_file *walk, enum vc_walk_kind kind);
 /** Id of a string, each kept once; 0: "" or full. Cut at 4000 bytes. */
 uint32_t vc_walk_string(struct vc_walk_file *walk, const char *text, size_t length);
 /** A row of facts; `value` NULL: none. */

@@ -314,9 +314,7 @@ static int write_snapshot(struct extract *extract)
 	if (vc_recording_peek(wanted.source, &summary) == 0)
 		say_notes(extract, &summary);
 	if (vc_make_snapshot(&wanted, path, &bytes, &faults, &fault) != 0) {
-		fprintf(stderr, "vramcore: %s: %s%s%s\n", fault.error == VC_E_EXISTS ? path : extract->path,
-			vc_error_text(fault.error), fault.system_error ? ": " : "",
-			fault.system_error ? strerror(fault.system_error) : "");
+		vc_print_fault(fault.error == VC_E_EXISTS ? path : extract->path, &fault);
 		return 2;
 	}
 	if (faults.count)

@@ -124,12 +124,12 @@ int vc_look_unrecorded(uint64_t pid, struct vc_tables *ret)
 	return error;
 }
 
-static int print_fault(uint64_t pid, const struct vc_fault *fault)
+static int complain(uint64_t pid, const struct vc_fault *fault)
 {
-	fprintf(stderr, "vramcore: %" PRIu64 ": %s", pid, vc_error_text(fault->error));
-	if (fault->system_error)
-		fprintf(stderr, ": %s", strerror(fault->system_error));
-	fputc('\n', stderr);
+	char of[24];
+
+	snprintf(of, sizeof(of), "%" PRIu64, pid);
+	vc_print_fault(of, fault);
 	return 2;
 }
 
@@ -149,7 +149,7 @@ static int look_recorded(uint64_t pid, int descriptor, const char *path)
 	int error = vc_make_snapshot(&wanted, made, &bytes, &faults, &fault);
 
 	close(descriptor);
-	return error ? print_fault(pid, &fault) : 0;
+	return error ? complain(pid, &fault) : 0;
 }
 
 int vc_outside_look(uint64_t pid, const char *path)
@@ -170,9 +170,9 @@ int vc_outside_look(uint64_t pid, const char *path)
 	}
 	fault.error = vc_look_unrecorded(pid, &tables);
 	if (fault.error)
-		return print_fault(pid, &fault);
+		return complain(pid, &fault);
 	if (vc_snapshot_write(path, &tables, &fault) != 0)
-		print_fault(pid, &fault);
+		complain(pid, &fault);
 	vc_tables_deinit(&tables);
 	return fault.error ? 2 : 0;
 }

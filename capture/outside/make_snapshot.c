@@ -208,3 +208,13 @@ int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint
 		*ret_bytes = stat(ret_path, &status) == 0 ? (uint64_t)status.st_size : 0;
 	return result;
 }
+
+void vc_print_fault(const char *of, const struct vc_fault *fault)
+{
+	fprintf(stderr, "vramcore: %s: %s", of, vc_error_text(fault->error));
+	if (fault->section[0])
+		fprintf(stderr, " in %s at byte %" PRIu64, fault->section, fault->offset);
+	if (fault->system_error)
+		fprintf(stderr, ": %s", strerror(fault->system_error));
+	fputc('\n', stderr);
+}

@@ -33,4 +33,7 @@ struct vc_make_snapshot {
 int vc_make_snapshot(const struct vc_make_snapshot *wanted, char *ret_path, uint64_t *ret_bytes,
 		     struct vc_faults *faults, struct vc_fault *fault);
 
+/** One line to standard error: what it is about (a path or a process), what, and where in it. */
+void vc_print_fault(const char *of, const struct vc_fault *fault);
+
 #endif

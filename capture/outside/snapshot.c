@@ -137,16 +137,6 @@ static int open_recording(const struct snapshot *snapshot, char *path)
 	return descriptor;
 }
 
-static void print_fault(const char *path, const struct vc_fault *fault)
-{
-	fprintf(stderr, "vramcore: %s: %s", path, vc_error_text(fault->error));
-	if (fault->section[0])
-		fprintf(stderr, " in %s at byte %" PRIu64, fault->section, fault->offset);
-	if (fault->system_error)
-		fprintf(stderr, ": %s", strerror(fault->system_error));
-	fputc('\n', stderr);
-}
-
 /*
  * One recording to one file; gives the exit status. The descriptor stays the caller's. `pid` of the
  * running process it belongs to, 0: of none.
@@ -175,11 +165,11 @@ static int take(const struct snapshot *snapshot, uint64_t pid, int descriptor, c
 						  "without a thread of the recorder)"
 						: vc_error_text(error));
 	if (vc_make_snapshot(&wanted, path, &bytes, &faults, &fault) != 0) {
-		print_fault(fault.error == VC_E_EXISTS ? path : recording, &fault);
+		vc_print_fault(fault.error == VC_E_EXISTS ? path : recording, &fault);
 		return 2;
 	}
 	for (uint64_t i = 0; i < faults.count && i < VC_FAULTS_KEPT; i++)
-		print_fault(recording, &faults.kept[i]);
+		vc_print_fault(recording, &faults.kept[i]);
 	if (snapshot->json) {
 		printf("{\"schema\": \"vramcore.snapshot/1\", \"path\": ");
 		vc_json_text(path);
