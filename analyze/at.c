@@ -70,6 +70,15 @@ int vc_at_evidence(struct vc_tables *tables, const struct vc_replay *replay)
 	return error;
 }
 
+static const char *hint_no_trace(const struct vc_model *model, const char *value)
+{
+	if (vc_is_import(&model->tables))
+		return "torch.cuda.memory._record_memory_history() makes one";
+	if (!strcmp(value, "peak"))
+		return "it shows one moment; vramcore run --at-step N --when peak takes the highest of a step";
+	return "a recording keeps what is live, not every event";
+}
+
 static int no_moment(const struct vc_model *model, const char *value,
 		     enum vc_replay_missing missing, uint64_t count, struct vc_problem *problem)
 {
@@ -78,9 +87,7 @@ static int no_moment(const struct vc_model *model, const char *value,
 	switch (missing) {
 	case VC_MISSING_TRACE:
 		return vc_problem_set(problem, VC_E_NOT_FOUND, model->path,
-				      vc_is_import(&model->tables) ?
-					      "torch.cuda.memory._record_memory_history() makes one" :
-					      "a recording keeps what is live, not every event",
+				      hint_no_trace(model, value),
 				      "--at %s: the file has no trace of events", value);
 	case VC_MISSING_MARK:
 		return vc_problem_set(problem, VC_E_NOT_FOUND, model->path,
@@ -134,13 +141,20 @@ static int turn_back(const struct vc_command *command, struct vc_model *model,
 				      vc_error_text(error)) : 0;
 }
 
+/** A snapshot of the highest moment of a step is at its peak already. */
+static bool is_asked_peak(const struct vc_command *command, const struct vc_model *model)
+{
+	return !strcmp(vc_option_value(command, VC_OPTION_AT, ""), "peak") &&
+	       vc_value(&model->tables, VC_COL_process_peak_device_plus_one, 0);
+}
+
 int vc_at_apply(const struct vc_command *command, struct vc_model *model,
 		struct vc_problem *problem)
 {
 	struct vc_replay replay;
 	int error;
 
-	if (!vc_option_given(command, VC_OPTION_AT))
+	if (!vc_option_given(command, VC_OPTION_AT) || is_asked_peak(command, model))
 		return 0;
 	error = vc_replay_make(&model->tables, &replay);
 	if (error)

@@ -13,6 +13,7 @@ static void add_words(struct vc_text *text, const char *word)
 void vc_report_moment_after(struct vc_text *text, const struct vc_tables *tables)
 {
 	const char *moment = vc_string(tables, VC_COL_process_moment, 0);
+	uint64_t peak = vc_value(tables, VC_COL_process_peak_device_plus_one, 0);
 
 	if (vc_value(tables, VC_COL_process_steps_known, 0)) {
 		vc_text_number(text, vc_value(tables, VC_COL_process_step, 0));
@@ -22,6 +23,9 @@ void vc_report_moment_after(struct vc_text *text, const struct vc_tables *tables
 		vc_text_add(text, "no step known");
 	}
 	add_words(text, moment);
+	/* the others are shown as they were then */
+	if (peak && tables->rows[VC_TABLE_devices] > 1)
+		vc_text_add(text, " of GPU %u", (unsigned int)peak - 1);
 }
 
 void vc_report_moment(struct vc_text *text, const struct vc_tables *tables)
@@ -55,6 +59,14 @@ void vc_report_device(struct vc_text *text, const struct vc_tables *tables,
 		vc_text_add(text, " (%.12s)", uuid);
 }
 
+static void emit_if_known(struct vc_emit *emit, const char *key, uint64_t value, bool known)
+{
+	if (known)
+		vc_emit_number(emit, key, value);
+	else
+		vc_emit_null(emit, key);
+}
+
 void vc_report_device_json(struct vc_emit *emit, const char *key, const struct vc_tables *tables,
 			   uint32_t device_plus_one)
 {
@@ -78,18 +90,12 @@ void vc_report_device_json(struct vc_emit *emit, const char *key, const struct v
 		vc_emit_number(emit, "peak", vc_value(tables, VC_COL_devices_peak, row));
 		vc_emit_number(emit, "peak_step", vc_value(tables, VC_COL_devices_peak_step, row));
 		vc_emit_time(emit, "peak_time", vc_value(tables, VC_COL_devices_peak_time, row));
+		emit_if_known(emit, "step_peak", vc_value(tables, VC_COL_devices_step_peak, row),
+			      vc_value(tables, VC_COL_devices_step_peak_known, row) != 0);
 		vc_emit_number(emit, "driver_version",
 			       vc_value(tables, VC_COL_devices_driver_version, row));
 	}
 	vc_emit_object_end(emit);
-}
-
-static void emit_if_known(struct vc_emit *emit, const char *key, uint64_t value, bool known)
-{
-	if (known)
-		vc_emit_number(emit, key, value);
-	else
-		vc_emit_null(emit, key);
 }
 
 void vc_report_file_json(struct vc_emit *emit, const char *key, const struct vc_model *model)
@@ -114,6 +120,9 @@ void vc_report_file_json(struct vc_emit *emit, const char *key, const struct vc_
 	emit_if_known(emit, "step", vc_value(tables, VC_COL_process_step, 0),
 		      vc_value(tables, VC_COL_process_steps_known, 0) != 0);
 	vc_emit_string(emit, "moment", vc_string(tables, VC_COL_process_moment, 0));
+	emit_if_known(emit, "peak_device",
+		      vc_value(tables, VC_COL_process_peak_device_plus_one, 0) - 1,
+		      vc_value(tables, VC_COL_process_peak_device_plus_one, 0) != 0);
 	vc_emit_string(emit, "trigger", vc_string(tables, VC_COL_process_trigger, 0));
 	vc_emit_string(emit, "phase", vc_string(tables, VC_COL_process_phase, 0));
 	vc_emit_time(emit, "time", vc_value(tables, VC_COL_process_snapshot_time, 0));

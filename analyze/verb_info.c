@@ -190,6 +190,23 @@ static void emit_peak(struct report *report, uint32_t device_plus_one)
 	vc_text_deinit(&text);
 }
 
+/** At the highest moment of another device this one was not at its own. */
+static void emit_step_peak(struct report *report, uint32_t device_plus_one)
+{
+	const struct vc_tables *tables = report->tables;
+	struct vc_text text = {0};
+	uint64_t row;
+
+	if (!device_plus_one || vc_device_row(tables, device_plus_one - 1, &row) ||
+	    !vc_value(tables, VC_COL_devices_step_peak_known, row) ||
+	    device_plus_one == vc_value(tables, VC_COL_process_peak_device_plus_one, 0))
+		return;
+	vc_text_add(&text, "  its own highest of this step, at another moment: ");
+	vc_text_bytes(&text, vc_value(tables, VC_COL_devices_step_peak, row), report->emit->exact);
+	vc_emit_line(report->emit, "%s", vc_text_get(&text));
+	vc_text_deinit(&text);
+}
+
 /** What is recorded and is no device memory of its own: host, managed, addresses, objects. */
 static void emit_beside(struct report *report, const struct vc_account_device *device)
 {
@@ -235,6 +252,7 @@ static int emit_device(struct report *report, uint32_t device_plus_one)
 	error = emit_holder(report, device_plus_one);
 	if (error)
 		return error;
+	emit_step_peak(report, device_plus_one);
 	emit_peak(report, device_plus_one);
 	/* its numbers are those of the end */
 	if (vc_is_import(report->tables) && device_plus_one &&

@@ -200,6 +200,7 @@ static int convert_process(struct vc_conversion *conversion)
 	VC_CELL(conversion, process_step, row) = conversion->has_row ? conversion->row.step : step;
 	VC_CELL(conversion, process_steps_known, row) = step_plus_one != 0;
 	VC_CELL(conversion, process_deaths_missing, row) = conversion->deaths_missing;
+	VC_CELL(conversion, process_peak_device_plus_one, row) = conversion->row.peak_device_plus_one;
 	step = vc_recording_value(recording, &root->last_step_time, 0);
 	VC_CELL(conversion, process_last_step_time, row) = step ? vc_convert_time(conversion, step) : 0;
 	VC_CELL(conversion, process_longest_step, row) =

@@ -314,6 +314,14 @@ static void driver_memory(struct vc_conversion *conversion, uint32_t ordinal, ui
 		    VC_COL_devices_pool_known);
 }
 
+static void step_peak(struct vc_conversion *conversion, uint32_t ordinal, uint64_t row)
+{
+	uint64_t peak_plus_one = ordinal < 8 ? conversion->row.step_peak[ordinal] : 0;
+
+	VC_CELL(conversion, devices_step_peak_known, row) = peak_plus_one != 0;
+	VC_CELL(conversion, devices_step_peak, row) = peak_plus_one ? peak_plus_one - 1 : 0;
+}
+
 static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 {
 	struct vc_device *device = &conversion->recording.root->device[ordinal];
@@ -351,6 +359,7 @@ static int add_device(struct vc_conversion *conversion, uint32_t ordinal)
 		vc_recording_value(recording, &device->peak_step, 0);
 	torch_totals(conversion, ordinal, row);
 	driver_memory(conversion, ordinal, row);
+	step_peak(conversion, ordinal, row);
 	return 0;
 }
 

@@ -3,10 +3,12 @@
  * What the interpreter told at the moment (walk.h), joined with what was recorded.
  *
  * A block of PyTorch's own list says something about an allocation where address and size are the
- * same and the allocation lived both at S and when the walk began.
+ * same and the allocation lived both at S and when the walk began. A tensor whose memory did not is
+ * no tensor of the moment: a peak is shown with the walk before the backward pass of its step.
  */
 #include "formats/convert_parts.h"
 #include "formats/convert_tensors.h"
+#include "formats/walk_tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -217,6 +219,15 @@ static int by_address(const void *left, const void *right)
 	return a->address < b->address ? -1 : a->address > b->address;
 }
 
+/* Whether an allocation that lived at S was there too when the walk began. */
+static bool lived_at_walk(const struct vc_conversion *conversion, uint64_t row)
+{
+	uint64_t birth = VC_CELL(conversion, allocations_birth, row);
+
+	return birth && birth <= conversion->walk.head.number &&
+	       !vc_numbers_have(&conversion->missed, birth);
+}
+
 /* Blocks that were recorded and lived at the walk too, by address; *ret is the caller's. */
 static int placed_blocks(struct vc_conversion *conversion, struct placed **ret, uint64_t *ret_count)
 {
@@ -227,9 +238,7 @@ static int placed_blocks(struct vc_conversion *conversion, struct placed **ret, 
 		return VC_E_NO_MEMORY;
 	for (uint64_t row = 0; row < rows; row++)
 		if (VC_CELL(conversion, allocations_kind, row) == VC_KIND_BLOCK &&
-		    VC_CELL(conversion, allocations_birth, row) &&
-		    !vc_numbers_have(&conversion->missed,
-				     VC_CELL(conversion, allocations_birth, row)))
+		    lived_at_walk(conversion, row))
 			placed[count++] = (struct placed){
 				VC_CELL(conversion, allocations_address, row), row};
 	qsort(placed, count, sizeof(*placed), by_address);
@@ -277,6 +286,74 @@ static int join_blocks(struct vc_conversion *conversion)
 	return 0;
 }
 
+/* ---- a walk at another instant than the moment ---- */
+
+/* What lived at S but not when the walk began, by address. */
+static int list_apart(struct vc_conversion *conversion, struct placed **ret, uint64_t *ret_count)
+{
+	uint64_t rows = conversion->tables.rows[VC_TABLE_allocations], count = 0;
+	struct placed *apart = malloc((rows + 1) * sizeof(*apart));
+
+	if (!apart)
+		return VC_E_NO_MEMORY;
+	for (uint64_t row = 0; row < rows; row++)
+		if (VC_CELL(conversion, allocations_birth, row) &&
+		    VC_CELL(conversion, allocations_size, row) && !lived_at_walk(conversion, row))
+			apart[count++] = (struct placed){
+				VC_CELL(conversion, allocations_address, row), row};
+	qsort(apart, count, sizeof(*apart), by_address);
+	*ret = apart;
+	*ret_count = count;
+	return 0;
+}
+
+/* Whether the last of them that begins at or below an address holds it. */
+static bool holds(const struct vc_conversion *conversion, const struct placed *apart,
+		  uint64_t count, uint64_t address)
+{
+	uint64_t low = 0, high = count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (apart[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address - apart[low - 1].address <
+			      VC_CELL(conversion, allocations_size, apart[low - 1].row);
+}
+
+/* Storages whose memory was another one's at S have no place any more. */
+static int forget_storages(struct vc_conversion *conversion)
+{
+	struct placed *apart;
+	uint64_t count;
+	int error = list_apart(conversion, &apart, &count);
+
+	if (error)
+		return error;
+	for (uint64_t i = 0; count && i < conversion->tables.rows[VC_TABLE_storages]; i++) {
+		if (!holds(conversion, apart, count, VC_CELL(conversion, storages_address, i)))
+			continue;
+		VC_CELL(conversion, storages_address, i) = 0;
+		VC_CELL(conversion, storages_found, i) = 0;
+	}
+	if (count && conversion->tables.rows[VC_TABLE_walks])
+		VC_CELL(conversion, walks_flags, 0) |= VC_WALKED_APART;
+	free(apart);
+	return 0;
+}
+
+/* The allocator's own list is of the walk's instant: what it said of blocks is with them. */
+static void forget_segments(struct vc_conversion *conversion)
+{
+	for (uint64_t i = 0; i < conversion->tables.rows[VC_TABLE_allocations]; i++)
+		VC_CELL(conversion, allocations_segment, i) = 0;
+	conversion->tables.rows[VC_TABLE_blocks] = conversion->tables.rows[VC_TABLE_segments] = 0;
+}
+
 int vc_convert_walk(struct vc_conversion *conversion)
 {
 	struct vc_walk *walk = &conversion->walk;
@@ -296,5 +373,9 @@ int vc_convert_walk(struct vc_conversion *conversion)
 		error = join_blocks(conversion);
 	if (!error)
 		error = vc_convert_tensors(walk, &conversion->tables);
+	if (!error)
+		error = forget_storages(conversion);
+	if (!error && conversion->row.peak_device_plus_one)
+		forget_segments(conversion);
 	return error;
 }

@@ -293,7 +293,9 @@ struct vc_moment_row {
 	/* what the driver says it keeps on one device, the current one; plus 1; 0: not known */
 	uint64_t graph_used, graph_reserved; /* for graphs */
 	uint64_t pool_used, pool_reserved;   /* in the default memory pool */
-	uint32_t asked_plus_one, reserved32; /* that device */
+	uint32_t asked_plus_one;  /* that device */
+	uint32_t peak_device_plus_one; /* it was at its highest of the step; 0: no such moment */
+	uint64_t step_peak[8];    /* highest bytes of the first 8 devices in that step, plus 1; 0: unknown */
 };
 
 struct vc_failure_row {

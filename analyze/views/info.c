@@ -5,6 +5,7 @@
 
 #include "analyze/model.h"
 #include "analyze/views/oom.h"
+#include "analyze/views/roles.h"
 #include "analyze/views/torch.h"
 #include "formats/walk_tensors.h"
 
@@ -45,8 +46,10 @@ static int list_devices(const struct vc_tables *tables, const struct vc_account 
 	return 0;
 }
 
-static const char *walk_not_known(uint64_t flags)
+static const char *walk_not_known(const struct vc_tables *tables)
 {
+	uint64_t flags = vc_value(tables, VC_COL_walks_flags, 0);
+
 	if (flags & VC_WALKED_CUT)
 		return "not known: some tensors (the time for the walk over them was up)";
 	if (flags & VC_WALKED_HOLDERS_CUT)
@@ -56,6 +59,8 @@ static const char *walk_not_known(uint64_t flags)
 	if (!(flags & VC_WALKED_FULL))
 		return "not known: gradients and saved tensors (the moment was not taken on the thread "
 		       "that trains)";
+	if (flags & VC_WALKED_APART && vc_value(tables, VC_COL_process_peak_device_plus_one, 0))
+		return "not known: some tensors (" VC_ROLES_APART ")";
 	return "";
 }
 
@@ -64,7 +69,7 @@ const char *vc_info_not_known(const struct vc_tables *tables)
 	if (vc_is_import(tables))
 		return vc_torch_not_known;
 	if (tables->rows[VC_TABLE_walks] && !*vc_string(tables, VC_COL_walks_why, 0))
-		return walk_not_known(vc_value(tables, VC_COL_walks_flags, 0));
+		return walk_not_known(tables);
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_modules]; i++) {
 		const char *path = vc_string(tables, VC_COL_modules_path, i);
 

@@ -245,6 +245,8 @@ static const char *why_not(const struct vc_tables *tables, struct vc_roles *role
 	if (!(flags & VC_WALKED_FULL))
 		return "gradients and saved tensors can be read on the thread that trains only";
 	roles->complete = true;
+	if (flags & VC_WALKED_APART && vc_value(tables, VC_COL_process_peak_device_plus_one, 0))
+		return VC_ROLES_APART;
 	return "";
 }
 

@@ -28,6 +28,10 @@ enum vc_role_how {
 };
 extern const char *const vc_role_how_text[3];
 
+/** Why, of a peak: its blocks that were not there when the tensors were looked at. */
+#define VC_ROLES_APART                                                                             \
+	"they were looked at before or after the peak: what lives at the peak only is told by its stack"
+
 struct vc_roles {
 	bool walked;          /* the file has a walk over tensors: else all is unknown */
 	bool complete;        /* it came to its end, and read gradients and saved tensors */

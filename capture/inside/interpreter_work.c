@@ -189,7 +189,7 @@ static struct vc_python_object *after_step(struct vc_python_object *self,
 
 void vc_work_before_backward(const char *trigger, uint64_t step)
 {
-	if (!backward_function || !vc_interpreter_ready())
+	if (!backward_function || !vc_interpreter_alive())
 		return;
 	work.waits_step = step;
 	__atomic_store_n(&work.waits, trigger, __ATOMIC_RELEASE);
@@ -210,7 +210,7 @@ static void take_waiting(void)
 		return;
 	work.taken_plus_one = work.waits_step + 1;
 	silence_begin(&silence);
-	vc_trigger_at(trigger, "before-backward", work.waits_step, NULL);
+	vc_trigger_before_backward(trigger, work.waits_step);
 	silence_end(&silence);
 }
 
@@ -435,6 +435,7 @@ bool vc_work_start(enum vc_helper_state *ret)
 		watch_modules();
 		if (vc_trigger_wants_backward())
 			watch_backward();
+		vc_trigger_first_backward();
 		watch_end();
 		vc_leave();
 	}

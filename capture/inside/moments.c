@@ -107,7 +107,7 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 		.failure_plus_one = (uint32_t)moment->failure_plus_one,
 		.walk_plus_one = moment->walk_plus_one,
 	};
-	struct vc_instant instant;
+	struct vc_instant instant = {0};
 	uint64_t row;
 
 	if (!vc_store_ready())
@@ -119,6 +119,8 @@ uint32_t vc_store_moment(const struct vc_moment *moment)
 	image.number = instant.number;
 	image.freed_next = instant.freed_next;
 	image.time = instant.time;
+	image.peak_device_plus_one = instant.peak_device_plus_one;
+	memcpy(image.step_peak, instant.peak, sizeof(image.step_peak));
 	memcpy(image.torch_allocated, instant.torch_allocated, sizeof(image.torch_allocated));
 	memcpy(image.torch_reserved, instant.torch_reserved, sizeof(image.torch_reserved));
 	device_memory(&moment->memory, &image);

@@ -12,6 +12,7 @@
 #define VC_FREE_LISTS 8u
 /* Share of the budget that the freed ring may take. */
 #define VC_SHARE_OF_RING 16
+#define VC_SHARE_OF_WIDE_RING 4 /* where moments are shown that are long past */
 /* In the link of a record: it is in use and the index has no entry for it. */
 #define VC_UNINDEXED UINT32_MAX
 
@@ -22,6 +23,7 @@ static struct {
 		uint64_t own_line[7];
 	} free_list[VC_FREE_LISTS] __attribute__((aligned(64)));
 	uint64_t unindexed; /* live records that only a scan finds */
+	bool wide;          /* see VC_SHARE_OF_WIDE_RING */
 } records;
 
 /* ---- slots ---- */
@@ -458,13 +460,19 @@ bool vc_store_claim(uint64_t address, uint64_t kinds, struct vc_claim *ret)
 	return overflow_claim(address, kinds, ret);
 }
 
+void vc_store_keep_deaths(void)
+{
+	records.wide = true;
+}
+
 bool vc_records_grow_ring(bool again)
 {
 	struct vc_root *root = vc_space_root();
 	uint64_t old = vc_get(&root->freed_slots), bytes = vc_space_bytes(VC_REC_FREED), room;
 
 	/* The next chunk is as large as all together, so far as chunks double. */
-	if (bytes && 2 * bytes > vc_space_budget() / VC_SHARE_OF_RING)
+	if (bytes && 2 * bytes > vc_space_budget() / (records.wide ? VC_SHARE_OF_WIDE_RING :
+							       VC_SHARE_OF_RING))
 		return false;
 	if (!vc_space_grow(VC_REC_FREED, again))
 		return false;

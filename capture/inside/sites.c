@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "capture/inside/peak.h"
 #include "capture/inside/store_parts.h"
 
 #define VC_SITE_PLACES (2 * VC_SITES_MAX)
@@ -12,6 +13,7 @@
 static struct {
 	uint32_t *place;                     /* row numbers; 0: free */
 	uint64_t epoch_start[VC_DEVICES_MAX]; /* live bytes at the begin of the device's epoch */
+	uint64_t blocks[VC_DEVICES_MAX];      /* live bytes of blocks */
 } sites;
 
 static enum vc_kind_bytes bytes_of_kind(uint8_t kind)
@@ -145,6 +147,7 @@ static void device_born(struct vc_device *device, const struct vc_site_change *c
 	uint64_t old = vc_get(start);
 	bool higher = false;
 
+	vc_peak_note(change->device_plus_one - 1u, VC_PEAK_DRIVER, vc_word_value(live));
 	raise(&device->peak, live, &higher);
 	if (!higher)
 		return;
@@ -152,6 +155,14 @@ static void device_born(struct vc_device *device, const struct vc_site_change *c
 	vc_put(&device->peak_step, vc_word(change->step));
 	if (live > old + old / 100 && vc_swap_if(start, &old, live))
 		vc_add(&device->peak_epoch, vc_word(1));
+}
+
+static void block_born(const struct vc_site_change *change)
+{
+	unsigned int index = change->device_plus_one - 1u;
+
+	vc_peak_note(index, VC_PEAK_BLOCKS,
+		     vc_add(&sites.blocks[index], change->bytes) + change->bytes);
 }
 
 void vc_sites_born(uint32_t row, const struct vc_site_change *change)
@@ -167,6 +178,8 @@ void vc_sites_born(uint32_t row, const struct vc_site_change *change)
 	}
 	if (device && bytes_of_kind(change->kind) == VC_BYTES_DEVICE)
 		device_born(device, change);
+	if (device && change->kind == VC_KIND_BLOCK)
+		block_born(change);
 }
 
 void vc_sites_died(uint32_t row, const struct vc_site_change *change)
@@ -182,6 +195,13 @@ void vc_sites_died(uint32_t row, const struct vc_site_change *change)
 	}
 	if (device && bytes_of_kind(change->kind) == VC_BYTES_DEVICE)
 		vc_add(&device->live, 0 - vc_word(change->bytes));
+	if (device && change->kind == VC_KIND_BLOCK)
+		vc_add(&sites.blocks[change->device_plus_one - 1], 0 - change->bytes);
+}
+
+uint64_t vc_sites_blocks(unsigned int device)
+{
+	return vc_get(&sites.blocks[device]);
 }
 
 /* ---- the largest, for a failed allocation ---- */

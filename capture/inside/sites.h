@@ -38,6 +38,9 @@ uint32_t vc_sites_row(const struct vc_site_key *key);
 void vc_sites_born(uint32_t row, const struct vc_site_change *change);
 void vc_sites_died(uint32_t row, const struct vc_site_change *change);
 
+/** Live bytes of blocks on a device. */
+uint64_t vc_sites_blocks(unsigned int device);
+
 struct vc_site_total {
 	uint64_t bytes, count, row;
 };

@@ -9,6 +9,7 @@
 
 #include "capture/inside/budget.h"
 #include "capture/inside/index.h"
+#include "capture/inside/peak.h"
 #include "capture/inside/sites.h"
 #include "capture/inside/store_parts.h"
 #include "capture/inside/system.h"
@@ -264,6 +265,7 @@ void vc_store_forget(void)
 	memset(early, 0, sizeof(early));
 	vc_records_forget();
 	vc_moments_forget();
+	vc_peak_forget();
 	vc_index_forget();
 	vc_sites_forget();
 	vc_names_forget();

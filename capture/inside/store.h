@@ -195,8 +195,13 @@ void vc_store_count_by(enum vc_counter counter, uint64_t by);
 struct vc_instant {
 	uint64_t number, freed_next, time;
 	uint64_t torch_allocated[8], torch_reserved[8]; /* as in struct vc_moment_row */
+	/* of the highest moment of a step (peak.h); else all 0 */
+	uint64_t peak[8];
+	uint32_t peak_device_plus_one;
+	uint32_t phase, thread;
+	uint32_t walk_plus_one; /* a walk of the same step that goes with it; 0: none yet */
 };
-/** Reads the counter. */
+/** Reads the counter. What is said of a highest moment is left as it is. */
 void vc_store_instant(struct vc_instant *ret);
 
 /** What the driver says of one device, the current one; each plus 1; 0: not asked, or no answer. */
@@ -235,6 +240,8 @@ void vc_store_failure_outcome(uint32_t row, enum vc_failure_outcome outcome);
 /** Nanoseconds since the recording began (CLOCK_MONOTONIC, vDSO). */
 uint64_t vc_store_time(void);
 
+/** The freed ring may take a quarter of the budget, not a sixteenth: for moments of long ago. */
+void vc_store_keep_deaths(void);
 /** Grows what is more than half full; the agent calls it often. Gives whether anything grew. */
 bool vc_store_grow(void);
 /** The next hook of this process starts a new recording. For a forked child. */

@@ -10,6 +10,7 @@
 #include "capture/inside/interpreter.h"
 #include "capture/inside/loader.h"
 #include "capture/inside/observe.h"
+#include "capture/inside/peak.h"
 #include "capture/inside/start.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/store.h"
@@ -148,6 +149,8 @@ static void report_usage(void *pointer, int64_t size, uint64_t allocated, uint64
 		number = size > 0 ? block_born(pointer, (uint64_t)size, device, registers) :
 				    block_died(pointer, registers);
 		totals_end(totals, number, allocated, reserved);
+		if (size > 0 && totals)
+			vc_peak_note((unsigned int)device.index, VC_PEAK_TORCH, allocated);
 		vc_interpreter_first_block();
 	}
 	vc_leave();

@@ -9,16 +9,21 @@
 #include "capture/inside/events.h"
 #include "capture/inside/interpreter.h"
 #include "capture/inside/interpreter_work.h"
+#include "capture/inside/peak.h"
 #include "capture/inside/settings.h"
 #include "capture/inside/start.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
+#include "capture/inside/walk_file.h"
 
 #define STEPS_MAX 64
 #define FAILURE_SNAPSHOTS_MAX 3
 #define ERROR_SNAPSHOTS_MAX 3
 #define FAILURE_WAIT UINT64_C(500000000)
 #define SECOND UINT64_C(1000000000)
+
+/* Which moment of a step is shown. */
+enum when { WHEN_BEFORE_BACKWARD, WHEN_AFTER_STEP, WHEN_PEAK };
 
 static struct {
 	uint64_t at_step[STEPS_MAX];
@@ -29,7 +34,8 @@ static struct {
 	bool used_fired[VC_DEVICES_MAX];
 	bool selected;                       /* this rank takes step and time triggers */
 	bool at_exit;
-	bool before_backward;                /* the moment of a step, where there is a backward pass */
+	enum when when;                      /* before the backward pass: where there is one */
+	uint32_t walk_plus_one;              /* before that of the step that is watched; 0: none */
 	int signal;
 	uint64_t asked_seen;
 	uint32_t failures_taken;
@@ -99,6 +105,11 @@ static int signal_number(const char *name)
 	return vc_parse_number(name, &end, &number) && !*end && number <= 64 ? (int)number : 0;
 }
 
+static bool of_steps(void)
+{
+	return triggers.selected && (triggers.at_steps || triggers.every_steps);
+}
+
 void vc_triggers_start(void)
 {
 	const char *ranks = vc_setting(VC_SETTING_RANKS), *name = vc_setting(VC_SETTING_ON_SIGNAL);
@@ -112,7 +123,14 @@ void vc_triggers_start(void)
 	read_used(vc_setting(VC_SETTING_AT_USED));
 	triggers.at_exit = vc_setting(VC_SETTING_AT_EXIT) != NULL;
 	triggers.signal = name ? signal_number(name) : 0;
-	triggers.before_backward = !when || !strcmp(when, "before-backward");
+	triggers.when = when && !strcmp(when, "after-step") ? WHEN_AFTER_STEP :
+			when && !strcmp(when, "peak")	    ? WHEN_PEAK :
+							      WHEN_BEFORE_BACKWARD;
+	/* what comes before the end of the first step is the first step, whatever its number */
+	if (triggers.when == WHEN_PEAK && of_steps()) {
+		vc_store_keep_deaths();
+		vc_peak_begin();
+	}
 }
 
 /*
@@ -121,10 +139,14 @@ void vc_triggers_start(void)
  */
 static uint32_t take_moment(struct vc_moment *moment, bool asks)
 {
-	struct vc_instant at;
+	struct vc_instant at = {0};
 	uint32_t row;
 
 	moment->phase = vc_thread_local.phase;
+	if (moment->at && moment->at->peak_device_plus_one) {
+		moment->moment = "peak";
+		moment->phase = moment->at->phase;
+	}
 	moment->thread = vc_thread_local.id ? vc_thread_local.id : (uint32_t)vc_sys_gettid();
 	if (asks || vc_thread_local.interpreter) {
 		vc_store_instant(&at);
@@ -133,7 +155,9 @@ static uint32_t take_moment(struct vc_moment *moment, bool asks)
 		if (!moment->at)
 			moment->at = &at;
 	}
-	if (vc_thread_local.interpreter)
+	if (moment->at && moment->at->walk_plus_one)
+		moment->walk_plus_one = moment->at->walk_plus_one;
+	else if (vc_thread_local.interpreter)
 		moment->walk_plus_one = vc_work_walk(at.number, moment->failure_plus_one != 0);
 	row = vc_store_moment(moment);
 	if (row == UINT32_MAX)
@@ -165,20 +189,21 @@ uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
 
 /* By the program: here where this thread has the interpreter, else as soon as that can be asked. */
 static void trigger_of_program(enum vc_interpreter_trigger asked, const char *trigger,
-			       const char *moment, uint64_t step)
+			       const char *moment, uint64_t step, const struct vc_instant *at)
 {
-	struct vc_instant at;
+	struct vc_instant now = {0};
 
 	if (!vc_thread_local.interpreter && vc_interpreter_ready()) {
 		if (vc_work_holds()) {
-			vc_work_moment(trigger, moment, step, NULL);
+			vc_work_moment(trigger, moment, step, at);
 			return;
 		}
-		vc_store_instant(&at);
-		if (vc_interpreter_ask(asked, step, &at))
+		if (!at)
+			vc_store_instant(&now);
+		if (vc_interpreter_ask(asked, step, at ? at : &now))
 			return;
 	}
-	vc_trigger_at(trigger, moment, step, NULL);
+	vc_trigger_at(trigger, moment, step, at);
 }
 
 static bool step_chosen(uint64_t step, const char **ret)
@@ -208,6 +233,60 @@ static void time_step(struct vc_root *root)
 	__atomic_store_n(&root->last_event_time, vc_word(now), __ATOMIC_RELAXED);
 }
 
+static void take_step(const char *trigger, uint64_t step, const struct vc_instant *at)
+{
+	trigger_of_program(*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP, trigger,
+			   "after-step", step, at);
+}
+
+/*
+ * A step ended whose highest moment is wanted: it is past, and rebuilt from its number. Tensors are
+ * looked at before the backward pass, where activations live; a step without one after its end. A
+ * step that was not watched, since nobody could know its number before, is shown after it.
+ */
+static void peak_of_step(uint64_t step)
+{
+	struct vc_instant at = {0};
+	bool known = vc_peak_end(&at), chosen;
+	const char *trigger = "step";
+
+	chosen = step_chosen(step, &trigger);
+	if (vc_thread_local.interpreter)
+		vc_work_backward_taken(step);
+	at.walk_plus_one = triggers.walk_plus_one;
+	triggers.walk_plus_one = 0;
+	if (at.walk_plus_one && !(known && chosen))
+		vc_walk_remove(at.walk_plus_one);
+	if (chosen)
+		take_step(trigger, step, known ? &at : NULL);
+	if (!step_chosen(step + 1, &trigger))
+		return;
+	vc_peak_begin();
+	if (vc_thread_local.interpreter)
+		vc_work_before_backward(trigger, step + 1);
+}
+
+void vc_trigger_first_backward(void)
+{
+	const char *trigger;
+
+	if (triggers.when == WHEN_PEAK && triggers.selected && step_chosen(1, &trigger) &&
+	    !vc_start_step())
+		vc_work_before_backward(trigger, 1);
+}
+
+void vc_trigger_before_backward(const char *trigger, uint64_t step)
+{
+	struct vc_instant at;
+
+	if (triggers.when != WHEN_PEAK) {
+		vc_trigger_at(trigger, "before-backward", step, NULL);
+		return;
+	}
+	vc_store_instant(&at);
+	triggers.walk_plus_one = vc_work_walk(at.number, false);
+}
+
 /*
  * A step ended. A moment before the backward pass was made ready when the step before ended: a step
  * without such a pass, and the first one, is shown after it. So none is lost where the program ends
@@ -215,20 +294,19 @@ static void time_step(struct vc_root *root)
  */
 static void trigger_of_step(uint64_t step)
 {
-	bool backward = triggers.before_backward && vc_thread_local.interpreter;
+	bool backward = triggers.when == WHEN_BEFORE_BACKWARD && vc_thread_local.interpreter;
 	bool taken = backward && vc_work_backward_taken(step);
 	const char *trigger;
 
 	if (!taken && step_chosen(step, &trigger))
-		trigger_of_program(*trigger == 's' ? VC_INTERPRETER_STEP : VC_INTERPRETER_EVERY_STEP,
-				   trigger, "after-step", step);
+		take_step(trigger, step, NULL);
 	if (backward && step_chosen(step + 1, &trigger))
 		vc_work_before_backward(trigger, step + 1);
 }
 
 bool vc_trigger_wants_backward(void)
 {
-	return triggers.before_backward && (triggers.at_steps || triggers.every_steps);
+	return triggers.when != WHEN_AFTER_STEP && (triggers.at_steps || triggers.every_steps);
 }
 
 void vc_event_step(uint64_t step)
@@ -239,14 +317,18 @@ void vc_event_step(uint64_t step)
 		return;
 	__atomic_store_n(&root->step, vc_word(step + 1), __ATOMIC_RELEASE);
 	time_step(root);
-	if (triggers.selected)
+	if (!triggers.selected)
+		return;
+	if (triggers.when == WHEN_PEAK)
+		peak_of_step(step);
+	else
 		trigger_of_step(step);
 }
 
 void vc_event_request(void)
 {
 	if (vc_store_ready())
-		trigger_of_program(VC_INTERPRETER_REQUEST, "request", "now", vc_start_step());
+		trigger_of_program(VC_INTERPRETER_REQUEST, "request", "now", vc_start_step(), NULL);
 }
 
 /* What came before is shown as it is: it has waited long enough. */
@@ -391,7 +473,7 @@ static void poll_asked(void)
 	if (asked == triggers.asked_seen || !vc_word_good(asked))
 		return;
 	triggers.asked_seen = asked;
-	trigger_of_program(VC_INTERPRETER_ASKED, VC_TRIGGER_ASKED, "now", vc_start_step());
+	trigger_of_program(VC_INTERPRETER_ASKED, VC_TRIGGER_ASKED, "now", vc_start_step(), NULL);
 }
 
 void vc_triggers_poll(void)

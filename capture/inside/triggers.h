@@ -34,6 +34,16 @@ uint32_t vc_trigger(const char *trigger, const char *moment, uint64_t failure_pl
  */
 uint32_t vc_trigger_at(const char *trigger, const char *moment, uint64_t step,
 		       const struct vc_instant *at);
+/**
+ * The interpreter's hooks are in place, on a thread that has the GIL: where the first step of an
+ * optimizer is to be shown at its peak, its tensors are looked at before its backward pass.
+ */
+void vc_trigger_first_backward(void);
+/**
+ * A backward pass is about to begin on this thread, with the GIL held, and the moment of this step
+ * waits for it: takes it, or what is needed of it.
+ */
+void vc_trigger_before_backward(const char *trigger, uint64_t step);
 /** Nanoseconds until a timed trigger is due; UINT64_MAX where there is none. */
 uint64_t vc_triggers_due(void);
 

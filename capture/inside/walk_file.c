@@ -405,3 +405,11 @@ void vc_walk_abandon(struct vc_walk_file *walk)
 	vc_sys_unlink(walk->path);
 	vc_walk_forget();
 }
+
+void vc_walk_remove(uint32_t walk_plus_one)
+{
+	char path[sizeof(file.path)];
+
+	if (vc_store_path()[0] && vc_walk_path(vc_store_path(), walk_plus_one, path, sizeof(path)))
+		vc_sys_unlink(path);
+}

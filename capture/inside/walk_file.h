@@ -48,6 +48,8 @@ bool vc_walk_full(const struct vc_walk_file *walk);
 uint32_t vc_walk_finish(struct vc_walk_file *walk);
 /** The file is taken away. */
 void vc_walk_abandon(struct vc_walk_file *walk);
+/** One that no moment refers to is taken away. */
+void vc_walk_remove(uint32_t walk_plus_one);
 /** In a forked child: no walk is under way. */
 void vc_walk_forget(void);
 /** Path of a walk file by its number plus 1, beside `recording`. False: too long. */

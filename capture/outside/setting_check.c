@@ -117,7 +117,9 @@ static bool signal_name(const char *text)
 
 static bool moment(const char *text)
 {
-	return !strcmp(text, "after-step") || !strcmp(text, "before-backward");
+	static const char *const moments[] = {"after-step", "before-backward", "peak", NULL};
+
+	return one_of(text, moments);
 }
 
 static const struct {
@@ -129,7 +131,7 @@ static const struct {
 	{"every", every, "a number with its unit: steps, s, m or h, as in 1000steps or 10m"},
 	{"at-used", used, "a share of the device or a size, as in 90% or 70GiB"},
 	{"on-signal", signal_name, "a signal: HUP, INT, QUIT, USR1, USR2, TERM, ALRM, WINCH or a number"},
-	{"when", moment, "before-backward or after-step: this version cannot take the others"},
+	{"when", moment, "before-backward, after-step or peak"},
 	{"budget", bytes, "a size, as in 256MiB"},
 	{"max-bytes", bytes, "a size, as in 2GiB"},
 	{"max-files", number, "a number"},

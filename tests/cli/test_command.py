@@ -84,7 +84,7 @@ class Numbers(unittest.TestCase):
     def test_no_trace(self):
         """A snapshot of our own has no events: one line that says what to try instead."""
         for arguments, words in ((("timeline", "mixed.vramcore"), "vramcore diff"),
-                                 (("top", "mixed.vramcore", "--at", "peak"), "no trace of events")):
+                                 (("top", "mixed.vramcore", "--at", "peak"), "--when peak")):
             code, out, err = run(*arguments)
             self.assertEqual((code, out), (2, ""))
             self.assertIn(words, err)

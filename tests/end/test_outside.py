@@ -307,10 +307,10 @@ class Outside(unittest.TestCase):
 
     def test_settings_are_checked(self):
         good = {"at-step": ["0", "1000,50000"], "every": ["5steps", "90s", "10m", "2h"], "at-used": ["90%", "70GiB"],
-                "on-signal": ["USR2", "SIGUSR1", "10"], "when": ["after-step", "before-backward"], "budget": ["256MiB", "1048576"],
+                "on-signal": ["USR2", "SIGUSR1", "10"], "when": ["after-step", "before-backward", "peak"], "budget": ["256MiB", "1048576"],
                 "max-bytes": ["2GiB"], "max-files": ["3"], "ranks": ["all", "0,3"]}
         bad = {"at-step": ["", "a", "1,", "1;2", "99999999999999999999"], "every": ["5", "steps", "0m", "1day"],
-               "at-used": ["0%", "101%", "90 %", "much"], "on-signal": ["KIND", "0", "65"], "when": ["peak", "never"],
+               "at-used": ["0%", "101%", "90 %", "much"], "on-signal": ["KIND", "0", "65"], "when": ["PEAK", "never"],
                "budget": ["big", "1Mib", "-1"], "max-bytes": ["x"], "max-files": ["many"], "ranks": ["some", "0,,1"]}
         for option, values in good.items():
             for value in values:

@@ -239,7 +239,7 @@ static bool item_check(struct mini *mini, uint64_t table, const void *item, uint
 	case VC_REC_THREADS:
 		return row_check(mini, item, 2, number, &mini->threads);
 	case VC_REC_MOMENTS:
-		return row_check(mini, item, 37, number, &mini->moments);
+		return row_check(mini, item, 45, number, &mini->moments);
 	case VC_REC_FAILURE_SITES:
 		return row_check(mini, item, 4, number, &mini->failure_sites);
 	case VC_REC_ENVIRONMENT:
@@ -260,7 +260,7 @@ static bool rows_check(struct mini *mini)
 {
 	static const size_t item[VC_REC_TABLES] = {
 		[VC_REC_RECORDS] = 160, [VC_REC_FREED] = 224,	 [VC_REC_MODULES] = 72,
-		[VC_REC_SITES] = 72,	[VC_REC_THREADS] = 16,	 [VC_REC_MOMENTS] = 296,
+		[VC_REC_SITES] = 72,	[VC_REC_THREADS] = 16,	 [VC_REC_MOMENTS] = 360,
 		[VC_REC_FAILURES] = 128, [VC_REC_FAILURE_SITES] = 32, [VC_REC_ENVIRONMENT] = 16,
 	};
 	uint64_t chunks = mini->root->chunks / 17;
