@@ -305,9 +305,7 @@ static void pass_tensor(struct pass *pass, struct vc_python_object *tensor)
 		if (of && vc_tensors_keep(walk, of))
 			add_edge(pass, of, VC_STEP_GRAD_FN, 0);
 	}
-	if (!walk->full || !vc_tensor_is(torch->is_leaf, tensor))
-		return;
-	of = vc_tensor_get(torch->grad, tensor);
+	of = walk->full ? vc_tensor_gradient(torch, tensor) : NULL;
 	if (of && vc_tensors_keep(walk, of))
 		add_edge(pass, of, VC_STEP_GRAD, 0);
 }
@@ -413,7 +411,7 @@ static bool in_own_gradient(struct vc_tensors *walk, struct vc_python_object *te
 
 	if (!vc_tensor_is(walk->torch.is_leaf, tensor))
 		return false;
-	grad = vc_tensor_get(walk->torch.grad, tensor);
+	grad = vc_tensor_gradient(&walk->torch, tensor);
 	if (!grad)
 		return false;
 	node = vc_tensor_get(walk->torch.grad_fn, grad);

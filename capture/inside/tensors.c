@@ -340,7 +340,7 @@ static void put_inner(struct vc_tensors *walk, struct vc_python_object *tensor,
 			put_sparse(&parts);
 	}
 	if (walk->full) {
-		parts.grad = vc_tensor_get(walk->torch.grad, tensor);
+		parts.grad = vc_tensor_gradient(&walk->torch, tensor);
 		vc_tensors_keep(walk, parts.grad);
 	}
 	vc_object_visit_all(tensor, visit_part, &parts);

@@ -49,11 +49,9 @@ void vc_tensors_gradients(struct vc_tensors *walk)
 
 		if (type.main_grad && vc_tensors_name(walk, tensor))
 			main_gradient(walk, tensor);
-		if (!vc_tensor_is(torch->requires_grad, tensor) ||
-		    (!vc_tensor_is(torch->is_leaf, tensor) &&
-		     !vc_tensor_is(torch->retains_grad, tensor)))
+		if (!vc_tensor_is(torch->requires_grad, tensor))
 			continue;
-		grad = vc_tensor_get(torch->grad, tensor);
+		grad = vc_tensor_gradient(torch, tensor);
 		if (grad && vc_tensors_keep(walk, grad))
 			put_gradient(walk, tensor, grad, ".grad");
 	}

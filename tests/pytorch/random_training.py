@@ -5,11 +5,13 @@
 usage: random_training.py SEED [STEPS]
 The model is trained twice in each step: on the CPU, where every number is computed, and on the device
 where PyTorch has one. Only numbers of the CPU's are printed, to the last bit, so that two runs can be compared
-byte by byte. Nothing here knows of a recorder.
+byte by byte; of the device's model what must be found in memory: its parameters, and how many tensors
+its optimizer keeps. Nothing here knows of a recorder.
 """
 import contextlib
 import copy
 import hashlib
+import json
 import os
 import random
 import sys
@@ -97,9 +99,21 @@ OPTIMIZERS = {
     "nadam": lambda p: torch.optim.NAdam(p, lr=0.001),
     "lbfgs": lambda p: torch.optim.LBFGS(p, lr=0.1, max_iter=3),
 }
-PRECISIONS = ("float32", "float32", "bfloat16 autocast", "float64")
+PRECISIONS = ("float32", "float32", "bfloat16 autocast", "float16 scaled", "float64")
+AUTOCAST = {"bfloat16 autocast": torch.bfloat16, "float16 scaled": torch.float16}
+WRAPPERS = ("none", "none", "distributed", "compiled", "data parallel")
 EXTRAS = ("schedule", "clip", "accumulate", "average", "hook", "offload", "retain", "warn", "collect", "set to none")
 ENDINGS = ("return", "return", "return", "exit 3", "raise", "hard exit 5", "caught")
+
+
+def wrap(wrapper, model, device):
+    if wrapper == "distributed":
+        return nn.parallel.DistributedDataParallel(model)
+    if wrapper == "compiled":
+        return torch.compile(model, backend="aot_eager")
+    if wrapper == "data parallel" and device == "cuda":
+        return nn.DataParallel(model, device_ids=[0])
+    return model
 
 
 class Run:
@@ -110,6 +124,10 @@ class Run:
         self.model = model.to(device)
         if choice["precision"] == "float64":
             self.model = self.model.double()
+        self.wrapped = wrap(choice["wrapper"], self.model, device)
+        # so large a scale that the first steps overflow where numbers are computed
+        self.scaler = torch.amp.GradScaler(device, init_scale=2.0 ** 24,
+                                           enabled=choice["precision"] == "float16 scaled")
         self.optimizer = OPTIMIZERS[choice["optimizer"]](self.model.parameters())
         self.seen = []
         if "schedule" in choice["extras"]:
@@ -121,24 +139,25 @@ class Run:
 
     def contexts(self):
         stack = contextlib.ExitStack()
-        if self.choice["precision"] == "bfloat16 autocast":
-            stack.enter_context(torch.autocast(self.device, dtype=torch.bfloat16))
+        if self.choice["precision"] in AUTOCAST:
+            stack.enter_context(torch.autocast(self.device, dtype=AUTOCAST[self.choice["precision"]]))
         if "offload" in self.choice["extras"]:
             stack.enter_context(torch.autograd.graph.save_on_cpu())
         return stack
 
     def loss(self, x, target):
         with self.contexts():
-            return functional.cross_entropy(self.model(x), target)
+            return functional.cross_entropy(self.wrapped(x), target)
 
     def backward(self, batch):
         self.optimizer.zero_grad(set_to_none="set to none" in self.choice["extras"])
         total = 0.0
         for _ in range(2 if "accumulate" in self.choice["extras"] else 1):
             loss = self.loss(*batch)
-            loss.backward(retain_graph="retain" in self.choice["extras"])
+            self.scaler.scale(loss).backward(retain_graph="retain" in self.choice["extras"])
             total = total + loss.detach()
         if "clip" in self.choice["extras"]:
+            self.scaler.unscale_(self.optimizer)
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         return total
 
@@ -150,7 +169,8 @@ class Run:
             loss = self.optimizer.step(lambda: self.backward((x, target)))
         else:
             loss = self.backward((x, target))
-            self.optimizer.step()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
         if "schedule" in self.choice["extras"]:
             self.schedule.step()
         if "average" in self.choice["extras"]:
@@ -169,9 +189,17 @@ class Run:
         return total.hexdigest()[:24]
 
 
+    def in_memory(self):
+        """Parameters by name, and how many tensors of the optimizer's are on the device."""
+        state = [value for one in self.optimizer.state.values() for value in one.values()
+                 if isinstance(value, torch.Tensor)]
+        return {"parameters": {name: p.nbytes for name, p in self.model.named_parameters()},
+                "state": sum(value.device.type == self.device for value in state)}
+
+
 def choose(seed):
     draw = random.Random(seed)
-    return {
+    choice = {
         "parts": [draw.choice(sorted(PARTS)) for _ in range(draw.randint(1, 4))],
         "recompute": draw.choice((None, None, None, False, True)),
         "optimizer": draw.choice(sorted(OPTIMIZERS)),
@@ -179,7 +207,14 @@ def choose(seed):
         "extras": sorted(draw.sample(EXTRAS, draw.randint(0, 3))),
         "ending": draw.choice(ENDINGS),
         "batch": draw.randint(2, 6),
+        "wrapper": draw.choice(WRAPPERS),
     }
+    # what PyTorch itself does not put together
+    if choice["recompute"] is True:
+        choice["wrapper"] = "none"
+    if choice["optimizer"] == "lbfgs" and choice["precision"] == "float16 scaled":
+        choice["precision"] = "float32"
+    return choice
 
 
 def end(choice):
@@ -203,6 +238,8 @@ def main():
     print(choice)
     torch.set_num_threads(1)
     torch.manual_seed(seed)
+    if choice["wrapper"] == "distributed":
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
     model = Rows([PARTS[part]() for part in choice["parts"]], choice["recompute"])
     runs = [Run(choice, copy.deepcopy(model), "cpu")]
     if torch.cuda.is_available():
@@ -217,6 +254,8 @@ def main():
         if "collect" in choice["extras"]:
             print("collected", sys.getrefcount(loss))
         print(step, float(loss).hex(), runs[0].digest())
+    if torch.cuda.is_available():
+        print("in memory", json.dumps(runs[-1].in_memory()))
     print("random", torch.randn(1).item().hex(), threading.active_count())
     end(choice)
 

@@ -2,17 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training scripts made by seeds (random_training.py), bare and recorded with a snapshot every third step.
 
-usage: test_random.py BINARY_FOLDER [--seeds N] [--first SEED] [--jobs N] [--minutes N]
+usage: test_random.py BINARY_FOLDER [--seeds N] [--first SEED] [--jobs N] [--minutes N] [--verbose]
 Of each seed standard output (with numbers of every step to the last bit), standard error and exit status
 must be the same byte by byte; the snapshots must be those of every third step, each whole, with
-PyTorch's blocks in it. Six seeds; VRAMCORE_FULL=1, or --seeds: 200, or as many as are said. --minutes:
-no new seed is begun after so long. Skipped where the wheel of PyTorch cannot be had.
+PyTorch's blocks in it, and the walk over the tensors: every parameter that the script says it has on the
+device, by name and bytes, and as many tensors of its optimizer. A walk that a slow machine ended early
+is counted; names in it must be right. Six seeds; VRAMCORE_FULL=1, or --seeds: 200, or as many as are
+said. --minutes: no new seed is begun after so long. --verbose: a line for every seed. Skipped where
+the wheel of PyTorch cannot be had.
 """
 import argparse
 import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,13 +27,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 SIMTORCH = HERE.parent / "simtorch" / "run"
 SCRIPT = HERE / "random_training.py"
 STEPS, EVERY = 9, 3
+GRADIENTS, TIME_UP, MEMORY_UP = 1, 2, 4  # of walks.flags
+PARAMETER, OPTIMIZER = 1, 4              # of tensors.found
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("VRAMCORE_")}
 
 
 def run(binaries, *command):
     done = subprocess.run([SIMTORCH, "--bin", binaries, *command], env=ENVIRONMENT, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=900, check=False)
-    return {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+    # lines of PyTorch's own log have the time and the process
+    stderr = re.sub(rb"^([WI]\d{4} )[\d:.]+ \d+ ", rb"\1", done.stderr, flags=re.MULTILINE)
+    return {"status": done.returncode, "stdout": done.stdout, "stderr": stderr}
 
 
 def info_of(binaries, path):
@@ -38,10 +46,39 @@ def info_of(binaries, path):
     return done.returncode, json.loads(done.stdout)
 
 
-def look_at(binaries, paths):
-    """What is wrong with the snapshots of a run, in words."""
-    steps, wrong = [], []  # the first third step has a step before it: all are before a backward pass
+def tables_of(binaries, path):
+    done = subprocess.run([binaries / "vramcore", "export", path, "--to", "json"], stdout=subprocess.PIPE,
+                          timeout=120, check=False)
+    return json.loads(done.stdout)["tables"]
+
+
+def look_at_tensors(tables, memory, lbfgs):
+    """(what is wrong with the walk, in words; whether it was ended early)"""
+    if [walk["why"] for walk in tables["walks"]] != [""]:
+        return [f"walks {tables['walks']}"], False
+    early = bool(tables["walks"][0]["flags"] & (TIME_UP | MEMORY_UP))
+    on_device = [row for row in tables["tensors"] if row["device_plus_one"]]
+    # the average of a model has parameters too; the name of a model's root is its class
+    parameters = {row["name"].split(".", 1)[1]: row["bytes"] for row in on_device
+                  if row["found"] == PARAMETER and not row["name"].startswith("AveragedModel")}
+    state = sum(row["found"] == OPTIMIZER for row in on_device)
+    wrong, expected = [], memory["parameters"]
+    if not parameters.items() <= expected.items() or not early and len(parameters) != len(expected):
+        wrong.append(f"parameters {parameters}, expected {expected}")
+    if not tables["walks"][0]["flags"] & GRADIENTS or not on_device:
+        wrong.append(f"gradients were not read, or no tensor: {tables['walks']}")
+    if not early and not lbfgs and state != memory["state"]:  # L-BFGS's grow with its history
+        wrong.append(f"{state} tensors of the optimizer's, expected {memory['state']}")
+    return wrong, early
+
+
+def look_at(binaries, paths, memory, lbfgs):
+    """(what is wrong with the snapshots of a run, in words; how many walks were ended early)"""
+    steps, wrong, early = [], [], 0  # the first third step has a step before it: all are before a backward pass
     for path in paths:
+        tensors, cut = look_at_tensors(tables_of(binaries, path), memory, lbfgs)
+        wrong += [f"{path.name}: {line}" for line in tensors]
+        early += cut
         status, info = info_of(binaries, path)
         steps.append(info["file"]["step"])
         if info["file"]["moment"] != "before-backward":
@@ -53,11 +90,11 @@ def look_at(binaries, paths):
     expected = list(range(EVERY, STEPS + 1, EVERY))
     if sorted(steps) != expected:
         wrong.append(f"snapshots of steps {sorted(steps)}, expected {expected}")
-    return wrong
+    return wrong, early
 
 
 def one(binaries, seed):
-    """What differs for a seed, in words."""
+    """(what differs for a seed, in words; how many walks were ended early)"""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="vramcore-random-"))
     command = ["python", SCRIPT, str(seed), str(STEPS)]
     try:
@@ -68,9 +105,12 @@ def one(binaries, seed):
                        "--every", f"{EVERY}steps", "--", *command)
         wrong = [f"{key}: bare {bare[key]!r}\n    recorded {recorded[key]!r}"
                  for key in bare if bare[key] != recorded[key]]
-        if b"devices cpu cuda\n" not in bare["stdout"]:
-            wrong.append("the script had no device")
-        return wrong + look_at(binaries, (folder / "out").glob("*.vramcore"))
+        memory = re.search(rb"^in memory (.*)", bare["stdout"], re.MULTILINE)
+        if b"devices cpu cuda\n" not in bare["stdout"] or not memory:
+            return wrong + [f"the script had no device, or not all its steps: {bare}"], 0
+        about, early = look_at(binaries, (folder / "out").glob("*.vramcore"), json.loads(memory[1]),
+                               b"'optimizer': 'lbfgs'" in bare["stdout"])
+        return wrong + about, early
     finally:
         shutil.rmtree(folder)
 
@@ -83,24 +123,27 @@ def main():
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=24 * 60)
+    parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
     binaries, end = options.binaries.resolve(), time.monotonic() + 60 * options.minutes
-    done, failed = 0, 0
+    done, failed, early = 0, 0, 0
 
     def work(seed):
         return one(binaries, seed) if time.monotonic() < end else None
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         seeds = range(options.first, options.first + options.seeds)
-        for seed, wrong in zip(seeds, pool.map(work, seeds)):
-            if isinstance(wrong, dict):
-                print(wrong["stdout"].decode() + wrong["stderr"].decode())
+        for seed, found in zip(seeds, pool.map(work, seeds)):
+            if isinstance(found, dict):
+                print(found["stdout"].decode() + found["stderr"].decode())
                 return 77
-            done += wrong is not None
-            failed += bool(wrong)
-            for line in wrong or ():
+            wrong, cut = found or ((), 0)
+            done, failed, early = done + (found is not None), failed + bool(wrong), early + cut
+            for line in wrong:
                 print(f"seed {seed}: {line}", flush=True)
-    print(f"{done} seeds, {failed} differ")
+            if options.verbose and found:
+                print(f"seed {seed}: {'differs' if wrong else 'the same'}, {cut} walks ended early", flush=True)
+    print(f"{done} seeds, {failed} differ; of {done * (STEPS // EVERY)} walks over tensors {early} ended early")
     return 1 if failed or not done else 0
 
 
