@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/cell.h"
 #include "analyze/model.h"
 
 const char *vc_path_name(const char *path)
@@ -172,30 +173,17 @@ static int name_compiled(struct vc_frame_name *frame, const char *source, const 
 	return 0;
 }
 
-/** "In [3]" of a notebook, whose cells are files of their own. */
-static int name_cell(struct vc_frame_name *frame, struct vc_arena *arena)
+static int name_cell(const struct vc_tables *tables, struct vc_frame_name *frame,
+		     struct vc_arena *arena)
 {
-	static const char input[] = "<ipython-input-";
-	const char *cell = NULL;
-	size_t length = 0, room;
-	char *file;
+	char name[VC_CELL_BYTES], *file;
 
-	if (begins(frame->file, input)) {
-		cell = frame->file + sizeof(input) - 1;
-		length = strspn(cell, "0123456789");
-	} else if (after_part(frame->file, "/ipykernel_")) {
-		cell = vc_path_name(frame->file);
-		length = strcspn(cell, ".");
-	}
-	if (!cell || !length)
+	if (!vc_cell_name(tables, frame->file, name))
 		return 0;
-	room = length + 16;
-	file = vc_arena_allocate(arena, room, 1);
+	file = vc_arena_allocate(arena, sizeof(name), 1);
 	if (!file)
 		return VC_E_NO_MEMORY;
-	/* newer kernels name a cell by a hash of its text, not by its number */
-	snprintf(file, room, begins(frame->file, input) ? "cell In[%.*s]" : "cell %.*s",
-		 (int)length, cell);
+	memcpy(file, name, strlen(name) + 1);
 	frame->file = file;
 	return 0;
 }
@@ -247,7 +235,7 @@ int vc_source_frame(const struct vc_tables *tables, uint64_t row, struct vc_aren
 	else if (!error)
 		own_native(&frame);
 	if (!error && frame.file)
-		error = name_cell(&frame, arena);
+		error = name_cell(tables, &frame, arena);
 	if (!error)
 		error = name_resumed(&frame, arena);
 	if (!error)

@@ -69,6 +69,9 @@ struct vc_walk_piece {
 	((sizeof(struct vc_walk_head) + VC_WALK_PIECES_MAX * sizeof(struct vc_walk_piece) + 4095) /  \
 	 4096 * 4096)
 
+/** Key of a fact: this, and the file name of a notebook's cell; its value is the cell's number. */
+#define VC_FACT_CELL "cell "
+
 /** Something about the framework: a key, a value, and where the value comes from. */
 struct vc_walk_fact {
 	uint32_t key, value;  /* strings */

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "analyze/cell.h"
 #include "analyze/model.h"
 #include "analyze/text.h"
 #include "analyze/views/roles.h"
@@ -33,12 +34,17 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* "train.py", where the file is not known the module's name. */
-static const char *where(const struct vc_tables *tables, uint64_t row)
+/* "train.py", "cell In[3]"; where the file is not known the module's name. */
+static void add_where(struct vc_text *text, const struct vc_tables *tables, uint64_t row)
 {
 	const char *file = vc_string(tables, VC_COL_holder_steps_file, row);
+	char cell[VC_CELL_BYTES];
 
-	return *file ? base_name(file) : vc_string(tables, VC_COL_holder_steps_owner, row);
+	if (!*file)
+		file = vc_string(tables, VC_COL_holder_steps_owner, row);
+	else
+		file = vc_cell_name(tables, file, cell) ? cell : base_name(file);
+	vc_text_add(text, "%s", file);
 }
 
 /* The step's words as step_kinds.def has them, with the step's own in place of the marks. */
@@ -58,7 +64,7 @@ static void fill(struct vc_text *text, const struct vc_tables *tables, uint64_t 
 			vc_text_add(text, "%s", vc_string(tables, VC_COL_holder_steps_owner, row));
 			break;
 		case 'f':
-			vc_text_add(text, "%s", where(tables, row));
+			add_where(text, tables, row);
 			break;
 		case 'l':
 			vc_text_add(text, "%llu", (unsigned long long)vc_value(

@@ -9,6 +9,7 @@
 #include "capture/inside/interpreter.h"
 #include "capture/inside/interpreter_allocator.h"
 #include "capture/inside/interpreter_api.h"
+#include "capture/inside/interpreter_cells.h"
 #include "capture/inside/objects.h"
 #include "capture/inside/phase.h"
 #include "capture/inside/python.h"
@@ -459,6 +460,7 @@ uint32_t vc_work_walk(uint64_t number, bool failure)
 	silence_begin(&silence);
 	watch_modules();
 	vc_allocator_walk(walk, failure);
+	vc_cells_walk(walk);
 	wish.full = work.trainer == vc_thread_local.id;
 	wish.deadline = monotonic_time() + (failure ? FAILURE_DEADLINE : WALK_DEADLINE);
 	vc_tensors_walk(&wish, walk);

@@ -191,10 +191,8 @@ static void start_worker(struct vc_supervisor *supervisor, uint32_t index,
 		struct vc_fault fault;
 		char path[PATH_MAX];
 		uint64_t bytes = 0, mebibytes;
-		sigset_t none;
 
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
+		/* signals stay blocked: those to the whole job (Ctrl-C, a batch system's) end the program */
 		if (vc_make_snapshot(wanted, path, &bytes, &faults, &fault) != 0)
 			_exit(0);
 		mebibytes = (bytes + (1u << 20) - 1) >> 20;

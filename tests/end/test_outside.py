@@ -260,6 +260,35 @@ class Outside(unittest.TestCase):
         _, err = self.vramcore("snapshot", "--tensors", "first.vramcore", status=64)
         self.assertIn("--tensors asks a process", err)
 
+    def test_signals_to_the_whole_job(self):
+        """Snapshots that are being written while everybody of the job is sent a signal are written."""
+        script = """if True:
+            import ctypes, signal, time
+            signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+            driver, recorder = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
+            made, context = ctypes.c_uint64(), ctypes.c_void_p()
+            assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+            assert driver.cuCtxSetCurrent(context) == 0
+            for _ in range(5000):
+                assert driver.cuMemAlloc_v2(ctypes.byref(made), ctypes.c_size_t(4096)) == 0
+            print("ready", flush=True)
+            for _ in range(8):
+                recorder.vramcore_v1_snapshot()
+                time.sleep(0.05)
+        """
+        out = self.folder / "out"
+        job = subprocess.Popen([VRAMCORE, "run", "--out", out, "--", sys.executable, "-c", script],
+                               env=self.environment, start_new_session=True, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(job.kill)
+        self.assertEqual(job.stdout.readline(), "ready\n")
+        while job.poll() is None:
+            os.killpg(job.pid, signal.SIGQUIT)
+            time.sleep(0.002)
+        self.assertEqual((job.returncode, job.communicate()[1].replace(str(out), "OUT")), (
+            0, "vramcore: 8 snapshots in OUT/, 1 of 1 process used the device and was recorded\n"))
+        self.assertEqual(len(list(out.glob("*.vramcore"))), len(list(out.iterdir())))
+
     def test_longest_step(self):
         program, _ = self.start()
         os.kill(program.pid, signal.SIGSTOP)

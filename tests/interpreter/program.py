@@ -181,6 +181,63 @@ def how_program():
             library.vramcore_step(ctypes.c_uint64(100 + index))
 
 
+def scaled(**more):
+    """A GradScaler that finds infinite gradients in steps 2, 5 and 6 of 8: it reads its finding from the device,
+    where nothing is computed, so it is uploaded."""
+    net, overflows = model(), False
+    optimizer = torch.optim.AdamW(net.parameters(), **more)
+    scaler = torch.amp.GradScaler("cuda") if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler()
+    check = torch._amp_foreach_non_finite_check_and_unscale_
+
+    def unscale(gradients, found, inverse):
+        check(gradients, found, inverse)
+        if overflows:
+            found.copy_(torch.ones(1)[0])
+    torch._amp_foreach_non_finite_check_and_unscale_ = unscale
+    for index in range(1, 9):
+        overflows = index in (2, 5, 6)
+        scaler.scale(net(torch.ones(16, 64, device="cuda")).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    return optimizer, next(net.parameters())
+
+
+def how_scaler():
+    optimizer, parameter = scaled()
+    print(int(optimizer.state[parameter]["step"]))
+
+
+def how_scaler_fused():
+    """The device alone knows that it has to skip: the optimizer steps each time."""
+    scaled(fused=True)
+    print(8)
+
+
+def how_scaler_host():
+    """Numbers are computed: 2 ** 127 overflows until the scale is small enough, which takes many steps."""
+    model()
+    torch.manual_seed(0)
+    net = torch.nn.Linear(64, 8)
+    optimizer = torch.optim.AdamW(net.parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 127)
+    for _ in range(8):
+        scaler.scale(net(torch.ones(16, 64)).square().sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    print(int(optimizer.state[net.weight]["step"]))
+
+
+def how_marks():
+    """No optimizer: marks say where a step ends."""
+    net = model()
+    with torch.no_grad():
+        for index in range(1, 5):
+            net(torch.ones(16, 64, device="cuda"))
+            torch.cuda.nvtx.mark("request %d" % index)
+
+
 def how_inference():
     net = model()
     with torch.no_grad():

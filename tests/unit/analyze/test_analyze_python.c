@@ -178,10 +178,13 @@ static void test_damage(void **state)
 static void named(const char *function, const char *file, enum vc_owner owner,
 		  const char *expected)
 {
-	uint64_t stack, reference;
+	uint64_t stack, reference, cell;
 	uint32_t number;
 
 	set_up(NULL); /* tables do not change once names know them */
+	cell = build_row(&tables, VC_TABLE_framework);
+	build_text(&tables, VC_COL_framework_key, cell, "cell /tmp/ipykernel_4711/77.py");
+	build_text(&tables, VC_COL_framework_value, cell, "12");
 	stack = python((const struct source[]){{function, file, 5, 0}, {0}});
 	reference = vc_stack_reference(&tables, 0, stack);
 	assert_int_equal(vc_names_add(names, &tables, &number), 0);
@@ -197,6 +200,8 @@ static void test_made_up_files(void **state)
 	(void)state;
 	named("<module>", "<ipython-input-12-0a1b2c>", VC_OWNER_USER, "cell In[12]:5  <module>");
 	named("fit", "/tmp/ipykernel_4711/3054209.py", VC_OWNER_USER, "cell 3054209:5  fit");
+	named("fit", "/tmp/ipykernel_4711/77.py", VC_OWNER_USER, "cell In[12]:5  fit");
+	named("fit", "/tmp/ipykernel_4711/7.py", VC_OWNER_USER, "cell 7:5  fit");
 	named("forward", "<eval_with_key>.3", VC_OWNER_LIBRARY,
 	      "<eval_with_key>.3:5  forward (compiled code)");
 	named("call", "/tmp/torchinductor_me/ab/cab.py", VC_OWNER_LIBRARY,
