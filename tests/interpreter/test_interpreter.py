@@ -123,7 +123,8 @@ STEPS = {"accumulate": (4, "optimizer"), "closure": (3, "optimizer"), "two": (6,
          "scaler": (5, "optimizer"), "scaler_fused": (8, "optimizer"), "scaler_host": (3, "optimizer"),
          "marks": (4, "nvtx"), "inference": (0, "none")}
 # what is like others that are run always
-LONG = ("module", "command", "environment", "no_site", "input", "embedding_main", "scheduler", "scaler_host", "kernel")
+LONG = ("module", "command", "environment", "no_site", "input", "embedding_main", "scheduler",
+        "scaler_fused", "scaler_host", "kernel")
 scratch = tempfile.TemporaryDirectory()
 
 
