@@ -6,22 +6,20 @@
 
 #include "analyze/model.h"
 #include "analyze/views/ordered.h"
+#include "analyze/views/places.h"
 
-/** One address of a list, in a table by address. There may be as many as there are allocations. */
-struct place {
-	uint32_t who;          /* the first row of trace that is at the address, plus 1; for those
-				* that none is at, rows of trace plus row of blocks plus 1; 0 empty */
-	uint32_t life;         /* of all lives, plus 1: what lives there now; 0 nothing */
-};
-
-#define MATCHED (UINT32_C(1) << 31)  /* in `who`: a block was found there at the end */
+#define MATCHED (UINT32_C(1) << 31) /* in `living`: a block was found there at the end */
 
 struct work {
 	const struct vc_tables *tables;
 	struct vc_replay *replay;
 	struct vc_replay_list *list;
-	struct place *places;
-	uint64_t place_count, place_size;
+	struct vc_places places;
+	uint32_t *living;      /* of each place, of all lives plus 1: what lives there now; 0 nothing */
+	uint64_t living_capacity;
+	uint32_t *visits;      /* the places of events that allocate or free, in their order */
+	uint32_t *end;         /* the places of blocks that are active at the end, in theirs */
+	uint64_t visit_count, visit_capacity, end_count, end_capacity;
 	struct vc_ordered live;
 	uint64_t life_capacity, mark_capacity, exception_capacity;
 	uint64_t bytes, blocks, window_bytes, window_blocks;
@@ -52,126 +50,65 @@ static bool is_active_block(const struct work *work, uint64_t block)
 
 /* ---- places ---- */
 
-static uint64_t hash_of(uint64_t address)
+/** Doubles an array of `size`-byte entries where `count` fill it. */
+static int grow(void *array, uint64_t *capacity, uint64_t count, size_t size)
 {
-	address *= UINT64_C(0x9e3779b97f4a7c15);
-	return address ^ address >> 32;
-}
+	uint64_t larger = *capacity ? *capacity * 2 : 1024;
+	void *grown;
 
-static uint64_t address_of(const struct work *work, const struct place *place)
-{
-	uint64_t row = (place->who & ~MATCHED) - 1, rows = work->tables->rows[VC_TABLE_trace];
-
-	return row < rows ? vc_value(work->tables, VC_COL_trace_address, row) :
-			    vc_value(work->tables, VC_COL_blocks_address, row - rows);
-}
-
-/** The place of an address, or the empty one where it belongs. */
-static struct place *find_place(const struct work *work, uint64_t address)
-{
-	uint64_t slot = hash_of(address) & (work->place_size - 1);
-
-	while (work->places[slot].who && address_of(work, &work->places[slot]) != address)
-		slot = (slot + 1) & (work->place_size - 1);
-	return &work->places[slot];
-}
-
-static int resize_places(struct work *work, uint64_t size)
-{
-	struct place *old = work->places;
-	uint64_t old_size = work->place_size;
-
-	work->places = calloc(size, sizeof(*work->places));
-	if (!work->places) {
-		work->places = old;
+	if (count < *capacity)
+		return 0;
+	grown = realloc(*(void **)array, larger * size);
+	if (!grown)
 		return VC_E_NO_MEMORY;
-	}
-	work->place_size = size;
-	for (uint64_t i = 0; i < old_size; i++)
-		if (old[i].who)
-			*find_place(work, address_of(work, &old[i])) = old[i];
-	free(old);
+	*(void **)array = grown;
+	*capacity = larger;
 	return 0;
 }
 
-/** The place of an address, made by row `who` where there is none: then *made. */
-static int touch_place(struct work *work, uint64_t address, uint64_t who, struct place **ret,
-		       bool *made)
+/** The place of the address of a row (see places.h), where nothing lives if it is *made. */
+static int visit(struct work *work, uint64_t address, uint64_t row, uint32_t *ret, bool *made)
 {
-	struct place *place;
-	int error = 0;
+	uint64_t count = work->places.count;
+	int error = grow(&work->living, &work->living_capacity, count, sizeof(*work->living));
 
-	if (work->place_count * 4 >= work->place_size * 3)
-		error = resize_places(work, work->place_size ? work->place_size * 2 : 1024);
+	if (!error)
+		error = vc_places_add(&work->places, address, row, ret);
 	if (error)
 		return error;
-	place = find_place(work, address);
-	*made = !place->who;
-	if (*made) {
-		place->who = (uint32_t)who;
-		work->place_count++;
-	}
-	*ret = place;
+	*made = *ret == count;
+	if (*made)
+		work->living[count] = 0;
 	return 0;
-}
-
-/** Places are far apart in memory, and so are their addresses: both are fetched early. */
-static void look_ahead(const struct work *work, uint64_t row)
-{
-	enum { AHEAD = 8 };
-	const struct vc_tables *tables = work->tables;
-	const struct vc_narrow *narrow = &tables->narrow[VC_COL_trace_address];
-	const struct place *place;
-	uint64_t who;
-
-	if (row + 2 * AHEAD >= work->list->first + work->list->count || !work->place_size)
-		return;
-	place = &work->places[hash_of(vc_value(tables, VC_COL_trace_address, row + 2 * AHEAD)) &
-			      (work->place_size - 1)];
-	__builtin_prefetch(place, 1);
-	place = &work->places[hash_of(vc_value(tables, VC_COL_trace_address, row + AHEAD)) &
-			      (work->place_size - 1)];
-	who = place->who;
-	if (!who || who > tables->rows[VC_TABLE_trace])
-		return;
-	if (narrow->cells)
-		__builtin_prefetch((const uint8_t *)narrow->cells + (who - 1) * narrow->width);
-	else if (tables->column[VC_COL_trace_address])
-		__builtin_prefetch(&tables->column[VC_COL_trace_address][who - 1]);
 }
 
 /* ---- lives ---- */
 
-static int add_life(struct work *work, struct vc_replay_life life, struct place *place,
-		    bool *overlaps)
+/** What lives at a place from now on. */
+static int add_life(struct work *work, struct vc_replay_life life, uint32_t place,
+		    uint64_t address, bool *overlaps)
 {
 	struct vc_replay *replay = work->replay;
 	uint64_t size = vc_replay_life_size(work->tables, &life);
-	int error;
+	int error = grow(&replay->lives, &work->life_capacity, replay->life_count,
+			 sizeof(*replay->lives));
 
-	if (replay->life_count == work->life_capacity) {
-		uint64_t capacity = work->life_capacity ? work->life_capacity * 2 : 1024;
-		void *lives = realloc(replay->lives, capacity * sizeof(*replay->lives));
-
-		if (!lives)
-			return VC_E_NO_MEMORY;
-		replay->lives = lives;
-		work->life_capacity = capacity;
-	}
-	error = vc_ordered_add(&work->live, address_of(work, place), size, overlaps);
+	if (!error)
+		error = vc_ordered_add(&work->live, address, size, overlaps);
 	if (error)
 		return error;
 	replay->lives[replay->life_count++] = life;
-	place->life = (uint32_t)replay->life_count;
+	work->living[place] = (uint32_t)replay->life_count;
 	work->bytes += size;
 	work->blocks++;
 	return 0;
 }
 
-static void end_life(struct work *work, struct place *place, uint64_t row)
+static void end_life(struct work *work, uint32_t place, uint64_t row)
 {
-	struct vc_replay_life *life = &work->replay->lives[place->life - 1];
-	uint64_t size = vc_ordered_remove(&work->live, address_of(work, place));
+	struct vc_replay_life *life = &work->replay->lives[work->living[place] - 1];
+	uint64_t size = vc_ordered_remove(&work->live,
+					  vc_value(work->tables, VC_COL_trace_address, row));
 
 	work->bytes -= size;
 	work->blocks--;
@@ -180,28 +117,44 @@ static void end_life(struct work *work, struct place *place, uint64_t row)
 		work->window_blocks--;
 	}
 	life->died = (uint32_t)row;
-	place->life = 0;
+	work->living[place] = 0;
+}
+
+static void look_ahead(const struct work *work, uint64_t row)
+{
+	enum { AHEAD = 8 };
+
+	if (row + 2 * AHEAD < work->list->first + work->list->count)
+		vc_places_fetch(&work->places,
+				vc_value(work->tables, VC_COL_trace_address, row + AHEAD),
+				vc_value(work->tables, VC_COL_trace_address, row + 2 * AHEAD));
 }
 
 /** Addresses of the events; what is freed before it was allocated was live before. */
 static int find_places(struct work *work)
 {
 	const struct vc_replay_list *list = work->list;
-	struct place *place;
 	bool made, overlaps;
 	int error = 0;
 
 	for (uint64_t row = list->first; row < list->first + list->count && !error; row++) {
+		uint64_t address = vc_value(work->tables, VC_COL_trace_address, row);
 		enum vc_replay_sign sign = sign_of_row(work->tables, row);
+		uint32_t place = 0;
 
 		look_ahead(work, row);
 		if (sign != VC_REPLAY_ALLOCATES && sign != VC_REPLAY_FREES)
 			continue;
-		error = touch_place(work, vc_value(work->tables, VC_COL_trace_address, row),
-				    row + 1, &place, &made);
+		error = grow(&work->visits, &work->visit_capacity, work->visit_count,
+			     sizeof(*work->visits));
+		if (!error)
+			error = visit(work, address, row, &place, &made);
+		if (!error)
+			work->visits[work->visit_count++] = place;
 		if (!error && made && sign == VC_REPLAY_FREES) /* end_life sets the same */
 			error = add_life(work, (struct vc_replay_life){
-				.born = VC_REPLAY_BEFORE, .died = (uint32_t)row}, place, &overlaps);
+				.born = VC_REPLAY_BEFORE, .died = (uint32_t)row}, place, address,
+				&overlaps);
 	}
 	return error;
 }
@@ -210,30 +163,35 @@ static int find_places(struct work *work)
 static int find_blocks(struct work *work)
 {
 	const struct vc_tables *tables = work->tables;
-	struct place *place;
 	bool made, overlaps;
 	int error = 0;
 
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_blocks] && !error; i++) {
+		uint64_t address = vc_value(tables, VC_COL_blocks_address, i);
+		uint32_t place = 0;
+
 		if (!is_active_block(work, i))
 			continue;
-		error = touch_place(work, vc_value(tables, VC_COL_blocks_address, i),
-				    tables->rows[VC_TABLE_trace] + i + 1, &place, &made);
+		error = grow(&work->end, &work->end_capacity, work->end_count,
+			     sizeof(*work->end));
+		if (!error)
+			error = visit(work, address, tables->rows[VC_TABLE_trace] + i, &place,
+				      &made);
+		if (!error)
+			work->end[work->end_count++] = place;
 		if (!error && made)
 			error = add_life(work, (struct vc_replay_life){
 				.born = VC_REPLAY_BEFORE, .died = VC_REPLAY_NEVER,
-				.block = (uint32_t)i + 1}, place, &overlaps);
+				.block = (uint32_t)i + 1}, place, address, &overlaps);
 	}
 	work->list->prior_bytes = work->bytes;
 	work->list->prior_blocks = work->blocks;
 	return error;
 }
 
-static int allocate(struct work *work, uint64_t row)
+static int allocate(struct work *work, uint64_t row, uint32_t place)
 {
-	struct place *place =
-		find_place(work, vc_value(work->tables, VC_COL_trace_address, row));
-	bool again = place->life != 0, overlaps;
+	bool again = work->living[place] != 0, overlaps;
 	uint64_t size = vc_replay_event_size(work->tables, row);
 	int error;
 
@@ -244,22 +202,20 @@ static int allocate(struct work *work, uint64_t row)
 	work->window_bytes += size;
 	work->window_blocks++;
 	error = add_life(work, (struct vc_replay_life){.born = (uint32_t)row,
-						       .died = VC_REPLAY_NEVER}, place, &overlaps);
+						       .died = VC_REPLAY_NEVER}, place,
+			 vc_value(work->tables, VC_COL_trace_address, row), &overlaps);
 	if (!error && !again && overlaps)
 		work->list->overlaps++;
 	return error;
 }
 
-static void release(struct work *work, uint64_t row)
+static void release(struct work *work, uint64_t row, uint32_t place)
 {
-	struct place *place =
-		find_place(work, vc_value(work->tables, VC_COL_trace_address, row));
-
-	if (!place->life) {
+	if (!work->living[place]) {
 		work->list->double_frees++;
 		return;
 	}
-	if (work->replay->lives[place->life - 1].born == VC_REPLAY_BEFORE)
+	if (work->replay->lives[work->living[place] - 1].born == VC_REPLAY_BEFORE)
 		work->list->prior_frees++;
 	end_life(work, place, row);
 }
@@ -339,24 +295,21 @@ static int note_exception(struct work *work, uint64_t row, uint64_t before)
 {
 	struct vc_replay *replay = work->replay;
 	uint64_t said = vc_replay_change(work->tables, row);
+	int error;
 
 	if (work->bytes - before == said)
 		return 0;
-	if (replay->exception_count == work->exception_capacity) {
-		uint64_t capacity = work->exception_capacity ? work->exception_capacity * 2 : 64;
-		void *room = realloc(replay->exceptions, capacity * sizeof(*replay->exceptions));
-
-		if (!room)
-			return VC_E_NO_MEMORY;
-		replay->exceptions = room;
-		work->exception_capacity = capacity;
-	}
+	error = grow(&replay->exceptions, &work->exception_capacity, replay->exception_count,
+		     sizeof(*replay->exceptions));
+	if (error)
+		return error;
 	replay->exceptions[replay->exception_count++] =
 		(struct vc_replay_exception){row, work->bytes - before - said};
 	return 0;
 }
 
-static int run_event(struct work *work, uint64_t row)
+/** Runs the event at a row. *place moves along with those that have a place. */
+static int run_event(struct work *work, uint64_t row, const uint32_t **place)
 {
 	enum vc_replay_sign sign = sign_of_row(work->tables, row);
 	uint64_t before = work->bytes;
@@ -367,15 +320,16 @@ static int run_event(struct work *work, uint64_t row)
 		vc_value(work->tables, VC_COL_trace_size, row) > VC_REPLAY_SIZE_MOST;
 	look_at_time(work->list, vc_value(work->tables, VC_COL_trace_time_us, row));
 	if (sign == VC_REPLAY_ALLOCATES)
-		error = allocate(work, row);
+		error = allocate(work, row, *(*place)++);
 	else if (sign == VC_REPLAY_FREES)
-		release(work, row);
+		release(work, row, *(*place)++);
 	return error ? error : note_exception(work, row, before);
 }
 
 static int run_events(struct work *work)
 {
 	struct vc_replay_list *list = work->list;
+	const uint32_t *place = work->visits;
 	uint64_t reserved = list->start_reserved;
 	int error = 0;
 
@@ -384,8 +338,7 @@ static int run_events(struct work *work)
 		if (row % VC_REPLAY_STRIDE == 0)
 			work->replay->checks[row / VC_REPLAY_STRIDE] =
 				(struct vc_replay_check){work->bytes, reserved};
-		look_ahead(work, row);
-		error = run_event(work, row);
+		error = run_event(work, row, &place);
 		reserved = reserve(work, row, reserved);
 		look_at_peaks(work, row - list->first + 1, reserved);
 	}
@@ -401,25 +354,27 @@ static void compare_end(struct work *work)
 {
 	const struct vc_tables *tables = work->tables;
 	struct vc_replay_list *list = work->list;
+	const uint32_t *end = work->end;
 	uint64_t found = 0;
 
 	for (uint64_t i = 0; i < tables->rows[VC_TABLE_blocks]; i++) {
-		struct place *place;
+		uint32_t *living;
 
 		if (!is_active_block(work, i))
 			continue;
-		place = find_place(work, vc_value(tables, VC_COL_blocks_address, i));
-		if (place->who & MATCHED)
+		living = &work->living[*end++];
+		if (*living & MATCHED)
 			continue;
-		place->who |= MATCHED;
-		if (!place->life) {
+		*living |= MATCHED;
+		if (*living == MATCHED) {
 			list->freed_at_end++;
 			continue;
 		}
 		found++;
 		list->sizes_differ +=
 			vc_value(tables, VC_COL_blocks_requested, i) !=
-			vc_replay_life_size(tables, &work->replay->lives[place->life - 1]);
+			vc_replay_life_size(tables,
+					    &work->replay->lives[(*living & ~MATCHED) - 1]);
 	}
 	list->not_at_end += work->blocks - found;
 }
@@ -430,18 +385,17 @@ static int run_list(struct work *work)
 	int error;
 
 	work->bytes = work->blocks = work->window_bytes = work->window_blocks = 0;
-	work->place_count = 0;
-	if (work->places)
-		memset(work->places, 0, work->place_size * sizeof(*work->places));
+	work->visit_count = work->end_count = 0;
 	list->time_monotonic = true;
 	list->first_life = work->replay->life_count;
 	find_reserved(work);
 	error = find_places(work);
 	if (!error)
 		error = find_blocks(work);
+	vc_places_deinit(&work->places); /* which were visited is known */
 	if (!error)
 		error = run_events(work);
-	if (!error && work->place_size)
+	if (!error)
 		compare_end(work);
 	list->life_count = work->replay->life_count - list->first_life;
 	vc_ordered_deinit(&work->live);
@@ -480,17 +434,12 @@ static int add_mark(struct work *work, struct vc_replay_mark mark)
 {
 	struct vc_replay *replay = work->replay;
 
-	if (replay->mark_count == work->mark_capacity) {
-		uint64_t capacity = work->mark_capacity ? work->mark_capacity * 2 : 32;
-		void *marks = realloc(replay->marks, capacity * sizeof(*replay->marks));
+	int error = grow(&replay->marks, &work->mark_capacity, replay->mark_count,
+			 sizeof(*replay->marks));
 
-		if (!marks)
-			return VC_E_NO_MEMORY;
-		replay->marks = marks;
-		work->mark_capacity = capacity;
-	}
-	replay->marks[replay->mark_count++] = mark;
-	return 0;
+	if (!error)
+		replay->marks[replay->mark_count++] = mark;
+	return error;
 }
 
 static int find_event_marks(struct work *work, uint32_t number)
@@ -575,7 +524,7 @@ static int find_marks(struct work *work)
 int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret)
 {
 	struct vc_replay replay = {.tables = tables};
-	struct work work = {.tables = tables, .replay = &replay};
+	struct work work = {.tables = tables, .replay = &replay, .places.tables = tables};
 	uint64_t rows = tables->rows[VC_TABLE_trace];
 	int error;
 
@@ -589,7 +538,9 @@ int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret)
 	}
 	if (!error)
 		error = find_marks(&work);
-	free(work.places);
+	free(work.living);
+	free(work.visits);
+	free(work.end);
 	if (error)
 		vc_replay_deinit(&replay);
 	else
