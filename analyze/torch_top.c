@@ -42,39 +42,44 @@ static int open_list(struct top *top, const char *part, const uint64_t *value,
 	return 0;
 }
 
-/** Takes a list of records: calls `take` for each row of it. */
+/** Takes one record: sets a column of its row, where there is one. */
+static int take_record(struct top *top, const char *part, uint64_t row, struct kept *kept,
+		       enum vc_column_index column, uint64_t set)
+{
+	if (kept->row[row])
+		return vc_values_wrong(&top->torch->values, VC_E_CORRUPT,
+				       "%s holds the same record twice", part);
+	kept->row[row] = true;
+	kept->count++;
+	/* rows begin with 0 */
+	return set && column != VC_COLUMNS && vc_tables_has(top->tables, column) ?
+		       vc_tables_put(top->tables, column, row, set) : 0;
+}
+
+/** Takes the rows of a list of records. */
 static int each_record(struct top *top, const char *part, uint64_t value, enum vc_torch_tag tag,
 		       struct kept *kept, enum vc_column_index column, uint64_t set)
 {
 	unsigned kind = vc_value_tag(value);
 	const struct vc_node *node;
+	int error = 0;
 
 	if (kind == VC_VALUE_NEW_LIST || kind == VC_VALUE_NONE)
 		return 0;
 	if (kind != VC_VALUE_RUN && kind != VC_VALUE_LIST)
 		return wrong(top, part, value, "a list of its records");
 	node = vc_values_node(&top->torch->values, value);
-	for (uint64_t i = 0; i < node->count; i++) {
-		uint64_t item = kind == VC_VALUE_RUN ?
-					vc_value_make(node->tag, node->capacity + i) :
-					node->items[i];
-		uint64_t row = vc_value_content(item);
-
-		if (vc_value_tag(item) != tag)
+	if (kind == VC_VALUE_RUN && node->tag != tag)
+		return wrong(top, part, value, "a list of its records");
+	for (uint64_t i = 0; i < node->count && !error; i++) {
+		if (kind == VC_VALUE_LIST && vc_value_tag(node->items[i]) != tag)
 			return wrong(top, part, value, "a list of its records");
-		if (kept->row[row])
-			return vc_values_wrong(&top->torch->values, VC_E_CORRUPT,
-					       "%s holds the same record twice", part);
-		kept->row[row] = true;
-		kept->count++;
-		if (column != VC_COLUMNS && vc_tables_has(top->tables, column)) {
-			int error = vc_tables_put(top->tables, column, row, set);
-
-			if (error)
-				return error;
-		}
+		error = take_record(top, part,
+				    kind == VC_VALUE_RUN ? node->capacity + i :
+							   vc_value_content(node->items[i]),
+				    kept, column, set);
 	}
-	return 0;
+	return error;
 }
 
 /** Failed allocations within a run of events happened on its device. */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyze/model.h"
 #include "analyze/views/ordered.h"
 #include "analyze/views/places.h"
 

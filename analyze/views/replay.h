@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include "formats/tables.h"
+#include "analyze/model.h"
 
 #define VC_REPLAY_BEFORE UINT32_MAX /* born before the trace began */
 #define VC_REPLAY_NEVER UINT32_MAX  /* live when it ended */
@@ -122,13 +122,27 @@ struct vc_replay {
 int vc_replay_make(const struct vc_tables *tables, struct vc_replay *ret);
 void vc_replay_deinit(struct vc_replay *replay);
 
-enum vc_replay_sign vc_replay_sign_of(uint64_t action);
+static inline enum vc_replay_sign vc_replay_sign_of(uint64_t action)
+{
+	static const uint8_t sign[] = {
+#define VC_TRACE_ACTION(name, number, text, effect) [number] = VC_REPLAY_##effect,
+#include "formats/trace_actions.def"
+#undef VC_TRACE_ACTION
+	};
+
+	return action < sizeof(sign) ? (enum vc_replay_sign)sign[action] : VC_REPLAY_NONE;
+}
+/** Size of a row of trace; 0 for impossible ones. */
+static inline uint64_t vc_replay_event_size(const struct vc_tables *tables, uint64_t row)
+{
+	uint64_t size = vc_value(tables, VC_COL_trace_size, row);
+
+	return size > VC_REPLAY_SIZE_MOST ? 0 : size;
+}
 /** What a row of trace says it adds to the allocated bytes; wraps where it takes some away. */
 uint64_t vc_replay_change(const struct vc_tables *tables, uint64_t row);
 /** Reserved bytes after a row, from those before it; never less than nothing. */
 uint64_t vc_replay_reserve(const struct vc_tables *tables, uint64_t row, uint64_t reserved);
-/** Size of a row of trace; 0 for impossible ones. */
-uint64_t vc_replay_event_size(const struct vc_tables *tables, uint64_t row);
 /** Size and stack (row of source_stacks plus 1; 0 unknown) of a block. */
 uint64_t vc_replay_life_size(const struct vc_tables *tables, const struct vc_replay_life *life);
 uint64_t vc_replay_life_stack(const struct vc_tables *tables, const struct vc_replay_life *life);

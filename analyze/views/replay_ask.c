@@ -2,30 +2,13 @@
 /* What a replay is made of and what it says of each moment. */
 #include <stdlib.h>
 
-#include "analyze/model.h"
 #include "analyze/views/replay.h"
 
 /* ---- rows ---- */
 
-enum vc_replay_sign vc_replay_sign_of(uint64_t action)
-{
-	static const uint8_t sign[] = {
-#define VC_TRACE_ACTION(name, number, text, effect) [number] = VC_REPLAY_##effect,
-#include "formats/trace_actions.def"
-#undef VC_TRACE_ACTION
-	};
-
-	return action < sizeof(sign) ? (enum vc_replay_sign)sign[action] : VC_REPLAY_NONE;
-}
-
 static uint64_t possible(uint64_t size)
 {
 	return size > VC_REPLAY_SIZE_MOST ? 0 : size;
-}
-
-uint64_t vc_replay_event_size(const struct vc_tables *tables, uint64_t row)
-{
-	return possible(vc_value(tables, VC_COL_trace_size, row));
 }
 
 uint64_t vc_replay_life_size(const struct vc_tables *tables, const struct vc_replay_life *life)
