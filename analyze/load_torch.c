@@ -50,25 +50,28 @@ static int tell(struct vc_problem *problem, const char *path, int error,
 			      values->what, at);
 }
 
-/** Columns of the trace are large: those that nobody asked for are not kept, or kept narrow. */
+/**
+ * Columns of the trace are large: those that nobody asked for are not kept, or where they are
+ * needed on the way, or asked for so, kept narrow.
+ */
 static int drop_unwanted(struct vc_torch *torch, const struct vc_wanted_columns *wanted)
 {
 	static const enum vc_column_index needed[] = {
 		VC_COL_allocations_metadata, VC_COL_allocations_time, VC_COL_freed_address,
 	};
-	bool keep = !wanted;
+	bool asked = !wanted, keep = !wanted;
 	int error = 0;
 
 	for (unsigned i = VC_COL_trace_device; wanted && i <= VC_COL_trace_detail; i++)
-		keep |= wanted->column[i];
+		asked |= wanted->column[i];
 	for (size_t i = 0; wanted && i < sizeof(needed) / sizeof(*needed); i++)
 		keep |= wanted->column[needed[i]];
-	torch->keep_trace = keep;
-	for (unsigned i = VC_COL_trace_device; !keep && i <= VC_COL_trace_detail; i++) {
+	torch->keep_trace = keep || asked;
+	for (unsigned i = VC_COL_trace_device; !torch->keep_trace && i <= VC_COL_trace_detail; i++) {
 		free(torch->tables->column[i]);
 		torch->tables->column[i] = NULL;
 	}
-	if (!keep || !wanted || !wanted->narrow_trace)
+	if (!torch->keep_trace || (asked && !(wanted && wanted->narrow_trace)))
 		return 0;
 	for (unsigned i = VC_COL_trace_device; i <= VC_COL_trace_detail && !error; i++)
 		error = vc_tables_narrow(torch->tables, (enum vc_column_index)i);

@@ -109,42 +109,58 @@ static int add_freed(struct vc_tables *tables, const struct place *place, uint64
 	return 0;
 }
 
-/** What an event says about the place it is at. */
-static int take_event(struct vc_tables *tables, struct places *places, uint64_t row, bool freed)
+/** When the block that is live at a place was allocated, with what metadata: the newest counts. */
+static void set_live(struct vc_tables *tables, const struct place *place, uint64_t row)
 {
-	struct place *place;
 	uint64_t detail = vc_value(tables, VC_COL_trace_detail, row);
-	int error = find(places, vc_value(tables, VC_COL_trace_address, row),
-			 vc_value(tables, VC_COL_trace_device, row), &place);
 
+	tables->column[VC_COL_allocations_time][place->live - 1] = event_time(tables, row + 1);
+	tables->column[VC_COL_allocations_metadata][place->live - 1] =
+		detail ? tables->column[VC_COL_trace_details_metadata][detail - 1] : 0;
+}
+
+/** What an event says about the place it is at. */
+static int take_event(struct vc_tables *tables, struct places *places, uint64_t row)
+{
+	uint64_t action = vc_value(tables, VC_COL_trace_action, row);
+	struct place *place;
+	int error;
+
+	if (action != VC_TRACE_ALLOC && action != VC_TRACE_FREE_REQUESTED &&
+	    action != VC_TRACE_FREE_COMPLETED)
+		return 0;
+	error = find(places, vc_value(tables, VC_COL_trace_address, row),
+		     vc_value(tables, VC_COL_trace_device, row), &place);
 	if (error)
 		return error;
-	switch (vc_value(tables, VC_COL_trace_action, row)) {
+	switch (action) {
 	case VC_TRACE_ALLOC:
 		place->alloc = row + 1;
 		place->request = 0;
-		if (!place->live)
-			return 0;
-		tables->column[VC_COL_allocations_time][place->live - 1] =
-			event_time(tables, row + 1);
-		tables->column[VC_COL_allocations_metadata][place->live - 1] =
-			detail ? tables->column[VC_COL_trace_details_metadata][detail - 1] : 0;
+		if (place->live)
+			set_live(tables, place, row);
 		return 0;
 	case VC_TRACE_FREE_REQUESTED:
 		place->request = row + 1;
 		return 0;
 	default:
-		if (freed)
-			error = add_freed(tables, place, row + 1);
+		error = add_freed(tables, place, row + 1);
 		place->alloc = place->request = 0;
 		return error;
 	}
 }
 
-static bool concerns_block(uint64_t action)
+/** The same where only what is live matters: its places are few, and no others are made. */
+static void take_allocation(struct vc_tables *tables, const struct places *places, uint64_t row)
 {
-	return action == VC_TRACE_ALLOC || action == VC_TRACE_FREE_REQUESTED ||
-	       action == VC_TRACE_FREE_COMPLETED;
+	const struct place *place;
+
+	if (!places->count || vc_value(tables, VC_COL_trace_action, row) != VC_TRACE_ALLOC)
+		return;
+	place = &places->place[place_slot(places, vc_value(tables, VC_COL_trace_address, row),
+					  vc_value(tables, VC_COL_trace_device, row))];
+	if (place->used)
+		set_live(tables, place, row);
 }
 
 int vc_torch_use_trace(struct vc_tables *tables, bool freed)
@@ -162,9 +178,12 @@ int vc_torch_use_trace(struct vc_tables *tables, bool freed)
 		if (!error)
 			place->live = i + 1;
 	}
-	for (uint64_t i = 0; i < tables->rows[VC_TABLE_trace] && !error; i++)
-		if (concerns_block(vc_value(tables, VC_COL_trace_action, i)))
-			error = take_event(tables, &places, i, freed);
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_trace] && !error; i++) {
+		if (freed)
+			error = take_event(tables, &places, i);
+		else
+			take_allocation(tables, &places, i);
+	}
 	free(places.place);
 	return error;
 }
