@@ -25,6 +25,7 @@ enum vc_tensor_flag {
 	VC_TENSOR_DISPATCHES = 16, /* its class answers for it: shape and strides were not asked */
 	VC_TENSOR_PACKED = 32,     /* what a hook made of a saved tensor */
 	VC_TENSOR_INNER = 64,      /* a part of a tensor that has no storage of its own */
+	VC_TENSOR_CAST = 128,      /* a saved one: a parameter (`name`) in another type */
 };
 
 /** A tensor that has memory. */

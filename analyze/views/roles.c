@@ -20,6 +20,8 @@ const char *const vc_role_text[VC_ROLES] = {
 const char *const vc_role_how_text[3] = {"unknown", "exact", "inferred"};
 
 #define STEPS_MOST 4096u /* of one way: a damaged file cannot make it longer */
+#define BLOCK_UNIT UINT64_C(512)           /* to whose multiples PyTorch's allocator rounds up */
+#define BLOCK_SPLIT (UINT64_C(1) << 20)
 
 /* Storages of a device by address. */
 struct place {
@@ -35,6 +37,9 @@ struct making {
 	struct place *places;
 	uint64_t count;
 	uint32_t *steps;      /* vc_holder_steps */
+	uint64_t *casts;      /* sizes of blocks that parameters in two bytes would take */
+	uint64_t cast_count;
+	uint8_t *leaf;        /* by storage: a leaf of the graph that needs a gradient shows it */
 	bool modules_known;
 };
 
@@ -58,6 +63,32 @@ static void sort_places(struct making *making)
 			making->places[making->count++] = (struct place){address, (uint32_t)row};
 	}
 	qsort(making->places, making->count, sizeof(*making->places), by_address);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void look_at_tensors(struct making *making)
+{
+	const struct vc_tables *tables = making->tables;
+
+	for (uint64_t row = 0; row < tables->rows[VC_TABLE_tensors]; row++) {
+		uint64_t half = vc_value(tables, VC_COL_tensors_bytes, row) / 2;
+		uint64_t flags = vc_value(tables, VC_COL_tensors_flags, row);
+		uint64_t storage = vc_value(tables, VC_COL_tensors_storage, row);
+
+		if (storage && flags & VC_TENSOR_LEAF && flags & VC_TENSOR_REQUIRES_GRAD)
+			making->leaf[storage - 1] = 1;
+		if (vc_value(tables, VC_COL_tensors_found, row) == VC_FOUND_PARAMETER && half &&
+		    !strcmp(vc_string(tables, VC_COL_tensors_dtype, row), "float32"))
+			making->casts[making->cast_count++] =
+				(half + BLOCK_UNIT - 1) & ~(BLOCK_UNIT - 1);
+	}
+	qsort(making->casts, making->cast_count, sizeof(*making->casts), by_size);
 }
 
 /* The strongest storage that begins in a range; row plus 1, 0: none. */
@@ -88,26 +119,63 @@ static uint32_t storage_in(const struct making *making, uint64_t address, uint64
 	return found;
 }
 
-static bool names_say(const struct making *making, uint32_t storage, enum vc_role *ret)
-{
-	static const struct {
-		enum vc_role role;
-		const char *text;
-	} rules[] = {
-#define VC_ROLE_FUNCTION(name, text)
-#define VC_ROLE_HOLDER(name, text) {VC_ROLE_##name, text},
+/* ---- rules ---- */
+
+enum rule_kind { RULE_FUNCTION, RULE_LIBRARY, RULE_HOLDER, RULE_MEMBER, RULE_GIVEN };
+
+static const struct rule {
+	enum rule_kind kind;
+	enum vc_role role;
+	const char *class, *text;
+} rules[] = {
+#define VC_ROLE_FUNCTION(name, text) {RULE_FUNCTION, VC_ROLE_##name, NULL, text},
+#define VC_ROLE_LIBRARY(name, text) {RULE_LIBRARY, VC_ROLE_##name, NULL, text},
+#define VC_ROLE_HOLDER(name, text) {RULE_HOLDER, VC_ROLE_##name, NULL, text},
+#define VC_ROLE_MEMBER(name, class, text) {RULE_MEMBER, VC_ROLE_##name, class, text},
+#define VC_ROLE_GIVEN(text) {RULE_GIVEN, VC_ROLE_INPUT, NULL, text},
 #include "analyze/views/role_rules.def"
 #undef VC_ROLE_FUNCTION
+#undef VC_ROLE_LIBRARY
 #undef VC_ROLE_HOLDER
-	};
+#undef VC_ROLE_MEMBER
+#undef VC_ROLE_GIVEN
+};
+
+/* "k_cache" in layer_k_caches, not in mask_cache. */
+static bool word_begins(const char *text, const char *word)
+{
+	for (const char *at = strstr(text, word); at; at = strstr(at + 1, word))
+		if (at == text || !((at[-1] >= 'a' && at[-1] <= 'z') || (at[-1] >= 'A' && at[-1] <= 'Z') ||
+				    (at[-1] >= '0' && at[-1] <= '9')))
+			return true;
+	return false;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), ending = strlen(end);
+
+	return length >= ending && !strcmp(text + length - ending, end);
+}
+
+static bool step_fits(const struct vc_tables *tables, uint64_t row, const struct rule *rule)
+{
+	const char *text = vc_string(tables, VC_COL_holder_steps_text, row);
+
+	if (rule->kind == RULE_HOLDER)
+		return word_begins(text, rule->text);
+	return rule->kind == RULE_MEMBER && !strcmp(text, rule->text) &&
+	       ends_with(vc_string(tables, VC_COL_holder_steps_owner, row), rule->class);
+}
+
+static bool names_say(const struct making *making, uint32_t storage, enum vc_role *ret)
+{
 	const struct vc_tables *tables = making->tables;
 	uint64_t step = making->steps[storage - 1];
 
 	for (unsigned passed = 0; step && passed < STEPS_MOST; passed++) {
-		const char *text = vc_string(tables, VC_COL_holder_steps_text, step - 1);
-
 		for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-			if (strstr(text, rules[i].text)) {
+			if (step_fits(tables, step - 1, &rules[i])) {
 				*ret = rules[i].role;
 				return true;
 			}
@@ -116,18 +184,9 @@ static bool names_say(const struct making *making, uint32_t storage, enum vc_rol
 	return false;
 }
 
-static bool stack_says(const struct making *making, uint64_t row, enum vc_role *ret)
+/* The first rule of some kinds, bits 1 << enum rule_kind, that fits a function on a block's stack. */
+static bool stack_says(const struct making *making, uint64_t row, unsigned kinds, enum vc_role *ret)
 {
-	static const struct {
-		enum vc_role role;
-		const char *text;
-	} rules[] = {
-#define VC_ROLE_FUNCTION(name, text) {VC_ROLE_##name, text},
-#define VC_ROLE_HOLDER(name, text)
-#include "analyze/views/role_rules.def"
-#undef VC_ROLE_FUNCTION
-#undef VC_ROLE_HOLDER
-	};
 	const struct vc_chain *chain;
 
 	if (!making->names)
@@ -135,7 +194,7 @@ static bool stack_says(const struct making *making, uint64_t row, enum vc_role *
 	chain = vc_names_chain(making->names, 0,
 			       vc_value(making->tables, VC_COL_allocations_stack, row));
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
-		for (uint32_t i = 0; i < chain->count; i++) {
+		for (uint32_t i = 0; kinds >> rules[rule].kind & 1 && i < chain->count; i++) {
 			const char *function = chain->frames[i]->function;
 
 			if (function && strstr(function, rules[rule].text)) {
@@ -147,27 +206,115 @@ static bool stack_says(const struct making *making, uint64_t row, enum vc_role *
 }
 
 /*
- * A tensor that the graph saved or that is only an object. One that needs no gradient and was
- * allocated below no module is what the model was given.
+ * Whether a block has the size of a parameter of float32 in two bytes: autocast casts what is no
+ * weight in the same function. PyTorch's allocator does not split off the last MiB of a large block.
  */
-static void weaker(const struct making *making, uint64_t row, uint32_t storage, uint64_t found,
-		   enum vc_role *role, enum vc_role_how *how)
+static bool size_of_cast(const struct making *making, uint64_t row)
+{
+	uint64_t size = vc_value(making->tables, VC_COL_allocations_size, row), low = 0,
+		 high = making->cast_count;
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (making->casts[middle] <= size)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return false;
+	size -= making->casts[low - 1];
+	return !size || (making->casts[low - 1] > BLOCK_SPLIT && size <= BLOCK_SPLIT);
+}
+
+/* A block that no tensor shows. */
+static bool bare(const struct making *making, uint64_t row, enum vc_role *ret)
+{
+	enum vc_role role;
+
+	if (!stack_says(making, row, 1u << RULE_FUNCTION | 1u << RULE_LIBRARY, &role) ||
+	    (role == VC_ROLE_AUTOCAST && !size_of_cast(making, row)))
+		return false;
+	*ret = role;
+	return true;
+}
+
+/* ---- tensors ---- */
+
+static void role_of_object(const struct making *making, uint64_t row, uint32_t storage,
+			   enum vc_role *role, enum vc_role_how *how)
+{
+	*how = VC_ROLE_HOW_INFERRED;
+	if (names_say(making, storage, role) || stack_says(making, row, 1u << RULE_LIBRARY, role))
+		return;
+	*role = VC_ROLE_OTHER;
+	if (making->roles->complete) /* else it may be what was not read */
+		*how = VC_ROLE_HOW_EXACT;
+}
+
+/* Whether a variable holds it; false: the graph alone, as far as is known. */
+static bool held_by_variable(const struct making *making, uint32_t storage)
+{
+	const struct vc_tables *tables = making->tables;
+	uint64_t step = making->steps[storage - 1];
+	bool known = step;
+
+	for (unsigned passed = 0; step && passed < STEPS_MOST; passed++) {
+		uint64_t kind = vc_value(tables, VC_COL_holder_steps_kind, step - 1);
+
+		if (kind >= VC_STEP_GRAD_FN && kind <= VC_STEP_UNPACK_HOOK)
+			return false;
+		step = vc_value(tables, VC_COL_holder_steps_parent, step - 1);
+	}
+	return known;
+}
+
+/*
+ * What the model was given: it needs no gradient, was allocated below no module, and is the
+ * program's own: operators save masks and the like that are none.
+ */
+static bool given(const struct making *making, uint64_t row, uint32_t storage, uint64_t flags)
+{
+	enum vc_role role;
+
+	return making->modules_known && flags & VC_TENSOR_LEAF &&
+	       !(flags & (VC_TENSOR_REQUIRES_GRAD | VC_TENSOR_HAS_GRAD_FN)) &&
+	       !vc_value(making->tables, VC_COL_allocations_module, row) &&
+	       (held_by_variable(making, storage) ||
+		stack_says(making, row, 1u << RULE_GIVEN, &role));
+}
+
+/*
+ * A leaf that needs a gradient, or what one of the program's is seen as by compiled code. What a
+ * module made can look so too: a checkpoint runs again on detached tensors.
+ */
+static bool is_leaf(const struct making *making, uint64_t row, uint32_t storage, uint64_t flags)
+{
+	if (flags & VC_TENSOR_LEAF && flags & VC_TENSOR_REQUIRES_GRAD)
+		return true;
+	return making->leaf[storage - 1] &&
+	       !vc_value(making->tables, VC_COL_allocations_module, row);
+}
+
+/* A tensor that the graph keeps. */
+static void role_in_graph(const struct making *making, uint64_t row, uint32_t storage,
+			  uint64_t found, enum vc_role *role, enum vc_role_how *how)
 {
 	const struct vc_tables *tables = making->tables;
 	uint64_t tensor = vc_value(tables, VC_COL_storages_tensor, storage - 1);
 	uint64_t flags = tensor ? vc_value(tables, VC_COL_tensors_flags, tensor - 1) : 0;
+	enum vc_role by;
 
 	*how = VC_ROLE_HOW_EXACT;
-	if (found == VC_FOUND_OBJECT) {
-		*role = VC_ROLE_OTHER;
-		if (names_say(making, storage, role))
-			*how = VC_ROLE_HOW_INFERRED;
-		return;
-	}
 	*role = VC_ROLE_ACTIVATION;
-	if (making->modules_known && found == VC_FOUND_SAVED &&
-	    !vc_value(tables, VC_COL_allocations_module, row) && flags & VC_TENSOR_LEAF &&
-	    !(flags & (VC_TENSOR_REQUIRES_GRAD | VC_TENSOR_HAS_GRAD_FN))) {
+	if (is_leaf(making, row, storage, flags)) {
+		*role = VC_ROLE_OTHER;
+	} else if (flags & VC_TENSOR_CAST && stack_says(making, row, 1u << RULE_FUNCTION, &by) &&
+		   by == VC_ROLE_AUTOCAST) {
+		*role = by;
+		*how = VC_ROLE_HOW_INFERRED;
+	} else if (found == VC_FOUND_SAVED && given(making, row, storage, flags)) {
 		*role = VC_ROLE_INPUT;
 		*how = VC_ROLE_HOW_INFERRED;
 	}
@@ -195,11 +342,13 @@ static void role_of(const struct making *making, uint64_t row, uint32_t storage,
 		return;
 	case VC_FOUND_SAVED:
 	case VC_FOUND_CONTEXT:
+		role_in_graph(making, row, storage, found, role, how);
+		return;
 	case VC_FOUND_OBJECT:
-		weaker(making, row, storage, found, role, how);
+		role_of_object(making, row, storage, role, how);
 		return;
 	default:
-		*how = stack_says(making, row, role) ? VC_ROLE_HOW_INFERRED : VC_ROLE_HOW_UNKNOWN;
+		*how = bare(making, row, role) ? VC_ROLE_HOW_INFERRED : VC_ROLE_HOW_UNKNOWN;
 	}
 }
 
@@ -263,10 +412,15 @@ static int prepare(struct making *making, struct vc_arena *arena)
 	roles->storage = vc_arena_allocate(arena, roles->rows + 1, sizeof(*roles->storage));
 	making->places = vc_arena_allocate(arena, tables->rows[VC_TABLE_storages] + 1,
 					   sizeof(*making->places));
+	making->casts = vc_arena_allocate(arena, tables->rows[VC_TABLE_tensors] + 1,
+					  sizeof(*making->casts));
+	making->leaf = vc_arena_allocate(arena, tables->rows[VC_TABLE_storages] + 1, 1);
 	making->steps = vc_holder_steps(tables, arena);
-	if (!roles->role || !roles->how || !roles->storage || !making->places || !making->steps)
+	if (!roles->role || !roles->how || !roles->storage || !making->places || !making->casts ||
+	    !making->leaf || !making->steps)
 		return VC_E_NO_MEMORY;
 	sort_places(making);
+	look_at_tensors(making);
 	for (uint64_t row = 0; row < roles->rows && !making->modules_known; row++)
 		making->modules_known = vc_value(tables, VC_COL_allocations_module, row) != 0;
 	return 0;

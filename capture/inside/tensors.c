@@ -483,6 +483,7 @@ static void walk_all(struct vc_tensors *walk, bool holders)
 	walk->summary.holder_nanoseconds = now() - began;
 	vc_tensors_modules(walk);
 	vc_tensors_optimizers(walk);
+	vc_tensors_flat(walk);
 	walk->summary.tensors = walk->by_kind[VC_HEAP_TENSOR].count;
 	if (walk->full)
 		vc_tensors_gradients(walk);

@@ -80,8 +80,8 @@ static void push(struct vc_tensors *walk, struct vc_python_object *node)
 	vc_tensors_keep(walk, node);
 }
 
-/* A view's grad_fn may be built anew on reading; its history is that of its base. */
-static void push_of(struct vc_tensors *walk, struct vc_python_object *tensor)
+/* The node that made a tensor, kept; NULL. A view's may be built anew on reading: its base's. */
+static struct vc_python_object *node_of(struct vc_tensors *walk, struct vc_python_object *tensor)
 {
 	struct vc_python_object *base = NULL, *node;
 
@@ -89,8 +89,33 @@ static void push_of(struct vc_tensors *walk, struct vc_python_object *tensor)
 		base = vc_tensor_get(walk->torch._base, tensor);
 	node = vc_tensor_get(walk->torch.grad_fn, base ? base : tensor);
 	vc_tensors_keep(walk, base);
-	push(walk, node);
-	vc_tensors_keep(walk, node);
+	return vc_tensors_keep(walk, node) ? node : NULL;
+}
+
+static void push_of(struct vc_tensors *walk, struct vc_python_object *tensor)
+{
+	push(walk, node_of(walk, tensor));
+}
+
+/* Name of the parameter that a tensor is in another type, as autocast makes them; 0: none. */
+static uint32_t cast_of(struct vc_tensors *walk, struct vc_python_object *tensor)
+{
+	struct vc_python_object *node = node_of(walk, tensor), *pairs, *pair, *leaf;
+	struct vc_heap_type type;
+
+	if (!node || strcmp(vc_py_type_name(vc_py_type(node)), "ToCopyBackward0"))
+		return 0;
+	type = vc_heap_type(&walk->torch, vc_py_type(node));
+	pairs = type.next_functions ? vc_descriptor_get(type.next_functions, node) : NULL;
+	if (!pairs || !vc_tensors_keep(walk, pairs) || !vc_object_is_sequence(pairs) ||
+	    vc_sequence_length(pairs) != 1)
+		return 0;
+	pair = vc_sequence_items(pairs)[0];
+	if (!vc_object_is_sequence(pair) || !vc_sequence_length(pair))
+		return 0;
+	type = vc_heap_type(&walk->torch, vc_py_type(vc_sequence_items(pair)[0]));
+	leaf = type.variable ? vc_tensor_get(type.variable, vc_sequence_items(pair)[0]) : NULL;
+	return leaf && vc_tensors_keep(walk, leaf) ? vc_tensors_name(walk, leaf) : 0;
 }
 
 static void add_saved_row(struct vc_tensors *walk, uint32_t node, uint32_t tensor, uint32_t name,
@@ -108,7 +133,7 @@ static void add_saved_row(struct vc_tensors *walk, uint32_t node, uint32_t tenso
 static void put_saved(struct vc_tensors *walk, struct vc_python_object *value, uint32_t node,
 		      uint32_t name, uint32_t detail, bool packed)
 {
-	uint32_t number;
+	uint32_t number, of, flag = 0;
 
 	if (vc_object_is_sequence(value)) {
 		for (uint64_t i = 0; i < vc_sequence_length(value); i++)
@@ -118,14 +143,21 @@ static void put_saved(struct vc_tensors *walk, struct vc_python_object *value, u
 					  packed);
 		return;
 	}
-	number = vc_tensors_put(walk, value, VC_FOUND_SAVED, vc_tensors_name(walk, value), detail);
+	of = vc_tensors_name(walk, value);
+	if (!of && !packed) {
+		of = cast_of(walk, value);
+		flag = of ? VC_TENSOR_CAST : 0;
+	}
+	number = vc_tensors_put(walk, value, VC_FOUND_SAVED, of, detail);
 	if (number == VC_NOT_THERE)
 		return;
-	if (packed) {
+	if (packed)
+		flag |= VC_TENSOR_PACKED;
+	if (flag) {
 		struct vc_walk_tensor *row = vc_walk_row_at(walk->file, VC_WALK_TENSORS, number);
 
 		if (row)
-			row->flags |= VC_TENSOR_PACKED;
+			row->flags |= (uint16_t)flag;
 	}
 	add_saved_row(walk, node, number, name, packed);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules with their paths, parameters and buffers; optimizers with their state.
+ * Modules with their paths, parameters and buffers; optimizers with their state; the memory that
+ * flat parameters stand for.
  */
 #include <string.h>
 
@@ -298,4 +299,63 @@ void vc_tensors_optimizers(struct vc_tensors *walk)
 
 	for (uint64_t i = 0; i < optimizers->count; i++)
 		put_optimizer(walk, vc_tensors_item(optimizers, i));
+}
+
+/* ---- flat parameters ---- */
+
+/* A tensor that is an attribute of another; NULL. Nothing that a class computes. */
+static struct vc_python_object *attribute(struct vc_tensors *walk, struct vc_python_object *tensor,
+					  struct vc_python_object *name)
+{
+	struct vc_python_object *value = vc_py.PyObject_GenericGetAttr(tensor, name);
+
+	vc_py.PyErr_Clear();
+	if (!value || !vc_tensors_keep(walk, value) ||
+	    vc_heap_kind(&walk->torch, value) != VC_HEAP_TENSOR)
+		return NULL;
+	return value;
+}
+
+/*
+ * FSDP's flat parameter is its shard or the whole of it, by turns; what it is not at the moment
+ * hangs on attributes. Other parameters have none of them.
+ */
+void vc_tensors_flat(struct vc_tensors *walk)
+{
+	static const struct {
+		const char *attribute;
+		enum vc_tensor_found found;
+	} part[] = {{"_local_shard", VC_FOUND_PARAMETER},
+		    {"_mp_shard", VC_FOUND_PARAMETER},
+		    {"_full_param_padded", VC_FOUND_PARAMETER},
+		    {"_full_prec_full_param_padded", VC_FOUND_PARAMETER},
+		    {"_saved_grad_shard", VC_FOUND_GRADIENT}};
+	enum { PARTS = sizeof(part) / sizeof(part[0]) };
+	struct vc_python_object *name[PARTS], *value;
+	struct vc_array *tensors = &walk->by_kind[VC_HEAP_TENSOR];
+
+	if (!vc_loaded_module("torch.distributed.fsdp._flat_param"))
+		return;
+	for (size_t i = 0; i < PARTS; i++) {
+		name[i] = vc_py.PyUnicode_InternFromString(part[i].attribute);
+		if (!name[i] || !vc_tensors_keep(walk, name[i]))
+			return;
+	}
+	for (uint64_t at = 0; at < tensors->count && !vc_tensors_stop(walk); at++) {
+		struct vc_python_object *tensor = vc_tensors_item(tensors, at);
+		uint32_t text;
+
+		if (!vc_heap_type(&walk->torch, vc_py_type(tensor)).parameter ||
+		    !attribute(walk, tensor, name[0]))
+			continue;
+		text = vc_tensors_name(walk, tensor);
+		if (!text)
+			text = vc_tensors_text(walk, "flat parameter", NULL, NULL);
+		for (size_t i = 0; i < PARTS; i++) {
+			value = attribute(walk, tensor, name[i]);
+			if (value && vc_tensor_storage(&walk->torch, value))
+				vc_tensors_put(walk, value, part[i].found, text,
+					       vc_tensors_text(walk, part[i].attribute, NULL, NULL));
+		}
+	}
 }

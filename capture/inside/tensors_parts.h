@@ -64,6 +64,7 @@ uint32_t vc_tensors_name(const struct vc_tensors *walk, const void *parameter);
 /* tensors_modules.c */
 void vc_tensors_modules(struct vc_tensors *walk);
 void vc_tensors_optimizers(struct vc_tensors *walk);
+void vc_tensors_flat(struct vc_tensors *walk);
 
 /* tensors_graph.c */
 void vc_tensors_gradients(struct vc_tensors *walk);

@@ -114,8 +114,9 @@ static int build(void **state)
 							   .device_plus_one = 1});
 	next_address = SEGMENT;
 	build_layers();
-	/* the batch: saved, needs no gradient, allocated below no module */
-	tensor(block(MIB, ""), VC_FOUND_SAVED, "", "AddmmBackward0.mat1", VC_TENSOR_LEAF);
+	/* the batch: saved, needs no gradient, allocated below no module, held by a variable */
+	held(tensor(block(MIB, ""), VC_FOUND_SAVED, "", "AddmmBackward0.mat1", VC_TENSOR_LEAF),
+	     step(0, VC_STEP_LOCAL, "x", "train", 0));
 	/* two outputs in a list, and a cache by its name */
 	metric = step(0, VC_STEP_GLOBAL, "metric", "__main__", 0);
 	seen = step(metric, VC_STEP_ATTRIBUTE, "seen", "Accuracy", 0);
@@ -145,6 +146,24 @@ static int end(void **state)
 	vc_arena_deinit(&arena);
 	vc_tables_deinit(&tables);
 	return 0;
+}
+
+/* Blocks as `block`, told apart by their size, and what becomes of them. */
+static uint64_t small(uint64_t units)
+{
+	return block(units * 512, "");
+}
+
+static enum vc_role role_of_size(const struct vc_roles *roles, uint64_t units,
+				 enum vc_role_how *ret_how)
+{
+	for (uint64_t row = 0; row < roles->rows; row++)
+		if (vc_value(&tables, VC_COL_allocations_size, row) == units * 512) {
+			*ret_how = (enum vc_role_how)roles->how[row];
+			return (enum vc_role)roles->role[row];
+		}
+	fail_msg("no block of %u units", (unsigned)units);
+	return VC_ROLES;
 }
 
 static struct vc_roles roles_of(void)
@@ -304,6 +323,62 @@ static void damaged_ways_end(void **state)
 	vc_text_deinit(&text);
 }
 
+/* The same tables with more in them: the sums of the tests before do not hold any more. */
+static void rules_fit_what_they_are_for(void **state)
+{
+	static const struct {
+		const char *text, *owner;
+		enum vc_role role;
+	} way[] = {{"k_cache", "Attention", VC_ROLE_KV_CACHE},
+		   {"mask_cache", "Model", VC_ROLE_OTHER},
+		   {"conv_cache", "Mamba", VC_ROLE_OTHER},
+		   {"layer_v_caches", "Model", VC_ROLE_KV_CACHE},
+		   {"past_key_values", "generate", VC_ROLE_KV_CACHE},
+		   {"keys", "DynamicSlidingWindowLayer", VC_ROLE_KV_CACHE},
+		   {"keys", "Registry", VC_ROLE_OTHER},
+		   {"keys_seen", "DynamicLayer", VC_ROLE_OTHER},
+		   {"all_gather_state", "FSDPCommContext", VC_ROLE_COMMUNICATION},
+		   {"ipg_buckets", "DeepSpeedZeroOptimizer_Stage3", VC_ROLE_COMMUNICATION}};
+	const unsigned count = sizeof(way) / sizeof(way[0]);
+	enum vc_role_how how;
+	struct vc_roles roles;
+	uint64_t address;
+
+	(void)state;
+	for (unsigned i = 0; i < count; i++)
+		held(tensor(small(1 + i), VC_FOUND_OBJECT, "", "", 0),
+		     step(0, VC_STEP_ATTRIBUTE, way[i].text, way[i].owner, 0));
+	/* saved by the graph alone, allocated below no module: a mask of an operator */
+	tensor(small(20), VC_FOUND_SAVED, "", "NativeDropoutBackward0.result1", VC_TENSOR_LEAF);
+	/* weights of the program's own, and what compiled code sees of such */
+	tensor(small(21), VC_FOUND_SAVED, "", "MmBackward0.mat2",
+	       VC_TENSOR_LEAF | VC_TENSOR_REQUIRES_GRAD);
+	address = small(22);
+	held(tensor(address, VC_FOUND_SAVED, "", "CompiledFunctionBackward", VC_TENSOR_LEAF),
+	     step(0, VC_STEP_LOCAL, "w", "train", 0));
+	build_set(&tables, VC_COL_tensors_storage, build_row(&tables, VC_TABLE_tensors),
+		  tables.rows[VC_TABLE_storages]);
+	build_set(&tables, VC_COL_tensors_flags, tables.rows[VC_TABLE_tensors] - 1,
+		  VC_TENSOR_LEAF | VC_TENSOR_REQUIRES_GRAD);
+	vc_account_deinit(&account);
+	assert_int_equal(vc_account_make(&tables, VC_ACCOUNT_AUTO, VC_COLUMNS, &account), 0);
+	roles = roles_of();
+	for (unsigned i = 0; i < count; i++) {
+		assert_int_equal(role_of_size(&roles, 1 + i, &how), way[i].role);
+		assert_int_equal(how, way[i].role == VC_ROLE_OTHER ? VC_ROLE_HOW_EXACT :
+								     VC_ROLE_HOW_INFERRED);
+	}
+	assert_int_equal(role_of_size(&roles, 20, &how), VC_ROLE_ACTIVATION);
+	assert_int_equal(role_of_size(&roles, 21, &how), VC_ROLE_OTHER);
+	assert_int_equal(role_of_size(&roles, 22, &how), VC_ROLE_OTHER);
+	/* where gradients were not read an object may be one */
+	tables.column[VC_COL_walks_flags][0] &= ~(uint64_t)VC_WALKED_FULL;
+	roles = roles_of();
+	assert_int_equal(role_of_size(&roles, 2, &how), VC_ROLE_OTHER);
+	assert_int_equal(how, VC_ROLE_HOW_INFERRED);
+	tables.column[VC_COL_walks_flags][0] |= VC_WALKED_FULL;
+}
+
 static void nothing_without_a_walk(void **state)
 {
 	struct vc_role_sum sums[VC_ROLES];
@@ -334,6 +409,7 @@ int main(void)
 		cmocka_unit_test(holders_are_named_once),
 		cmocka_unit_test(damaged_ways_end),
 		cmocka_unit_test(nothing_without_a_walk),
+		cmocka_unit_test(rules_fit_what_they_are_for),
 	};
 
 	return cmocka_run_group_tests(tests, build, end);
