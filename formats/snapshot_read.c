@@ -484,7 +484,7 @@ static int open_source(const char *path, struct source *ret, struct vc_fault *fa
 int vc_snapshot_read_descriptor(int descriptor, const struct vc_snapshot_options *options,
 				struct vc_tables *ret, struct vc_faults *faults)
 {
-	struct source source;
+	struct source source = {.descriptor = -1};
 	struct vc_fault fault;
 	int error = source_from_descriptor(descriptor, &source, &fault);
 
@@ -498,7 +498,7 @@ int vc_snapshot_read_descriptor(int descriptor, const struct vc_snapshot_options
 int vc_snapshot_read(const char *path, const struct vc_snapshot_options *options,
 		     struct vc_tables *ret, struct vc_faults *faults)
 {
-	struct source source;
+	struct source source = {.descriptor = -1};
 	struct vc_fault fault;
 	int error = open_source(path, &source, &fault);
 
@@ -526,7 +526,7 @@ int vc_snapshot_read_memory(const void *bytes, size_t length,
 int vc_snapshot_read_front(const char *path, struct vc_container_front *ret,
 			   struct vc_faults *faults)
 {
-	struct source source;
+	struct source source = {.descriptor = -1};
 	struct vc_fault fault;
 	int error = open_source(path, &source, &fault);
 

@@ -25,7 +25,7 @@ static void keep(struct names *names, const char *name)
 	if (names->count == LIST_MAX)
 		names->more++;
 	else
-		snprintf(names->name[names->count++], sizeof(names->name[0]), "%s", name);
+		snprintf(names->name[names->count++], sizeof(names->name[0]), "%.63s", name);
 }
 
 static void print_names(const struct names *names, const char *what, FILE *to)
