@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "analyze/report.h"
+#include "analyze/verb_diff_tensors.h"
+#include "analyze/verb_top_tensors.h"
 #include "analyze/views/diff.h"
 #include "analyze/views/diff_notes.h"
 #include "analyze/views/tensors.h"
@@ -18,7 +20,10 @@ struct report {
 	uint64_t rows, depth;
 	uint32_t device_plus_one; /* UINT32_MAX: all */
 	struct vc_path_prefix prefix;
-	struct vc_roles roles;    /* of the last file */
+	enum vc_tensors_by by;    /* PLACE: by site */
+	uint32_t role_set;
+	struct vc_roles *roles;   /* one a file; by site of the last one alone */
+	struct vc_diff_input *inputs;
 	uint64_t *group_key;      /* of its sites; NULL: its tensors are not known */
 };
 
@@ -136,29 +141,37 @@ enum {
 	COLUMN_GROWTH, COLUMN_BLOCKS, COLUMN_RATE, COLUMN_FIT, COLUMN_SHAPE, COLUMN_SITE, COLUMNS
 };
 
-static const char *shape_text(const struct vc_diff_row *row)
-{
-	static const char *const is_new[] = {
-		[VC_SHAPE_NONE] = "new", [VC_SHAPE_ONCE] = "new, once",
-		[VC_SHAPE_STOPPED] = "new, stopped", [VC_SHAPE_LINEAR] = "new, linear",
-		[VC_SHAPE_IRREGULAR] = "new, irregular",
-	};
+/* ---- what keeps it ---- */
 
-	if (row->is_gone)
-		return "gone";
-	return row->is_new ? is_new[row->shape] : vc_shape_text(row->shape);
+static const struct vc_roles *last_roles(const struct report *report)
+{
+	return &report->roles[report->session->count - 1];
 }
 
-/* ---- what keeps it ---- */
+/** Of every file, where it is about tensors; else of the last one, for what keeps what grew. */
+static int make_roles(struct report *report)
+{
+	struct vc_session *session = report->session;
+	bool all = report->by != VC_TENSORS_BY_PLACE;
+	int error = 0;
+
+	report->roles = vc_arena_allocate(&session->arena, session->count, sizeof(*report->roles));
+	if (!report->roles)
+		return VC_E_NO_MEMORY;
+	for (unsigned i = all ? 0 : session->count - 1; i < session->count && !error; i++)
+		error = vc_roles_make(&session->models[i].tables, &session->accounts[i],
+				      all ? session->names : NULL, &session->arena,
+				      &report->roles[i]);
+	return error;
+}
 
 static int find_roles(struct report *report)
 {
 	struct vc_session *session = report->session;
 	const struct vc_account *account = &session->accounts[session->count - 1];
-	int error = vc_roles_make(last_tables(report), account, NULL, &session->arena,
-				  &report->roles);
+	int error = make_roles(report);
 
-	if (error || !report->roles.walked)
+	if (error || !last_roles(report)->walked || report->by != VC_TENSORS_BY_PLACE)
 		return error;
 	report->group_key = vc_arena_allocate(&session->arena, account->group_count + 1,
 					      sizeof(*report->group_key));
@@ -190,7 +203,7 @@ static bool find_holder(struct report *report, uint32_t device_plus_one,
 		return false;
 	if (vc_same_process(first, last))
 		options.born_after = vc_value(first, VC_COL_process_number, 0);
-	if (vc_tensor_rows_make(last, &session->accounts[session->count - 1], &report->roles, NULL,
+	if (vc_tensor_rows_make(last, &session->accounts[session->count - 1], last_roles(report), NULL,
 				&options, &session->arena, &rows) || !rows.count)
 		return false;
 	*ret = rows.rows[0];
@@ -200,28 +213,13 @@ static bool find_holder(struct report *report, uint32_t device_plus_one,
 /** Two lines below its row: the way that keeps them, and what they are. */
 static void emit_holder(struct report *report, const struct vc_tensor_row *holder)
 {
-	struct vc_cell cells[COLUMNS] = {
-		[COLUMN_GROWTH] = {.text = ""}, [COLUMN_BLOCKS] = {.text = ""},
-		[COLUMN_RATE] = {.text = ""}, [COLUMN_FIT] = {.text = ""},
-		[COLUMN_SHAPE] = {.text = ""},
-	};
-	size_t room = report->emit->width > 100 ? report->emit->width - 60 : 40;
-	const char *rest = holder->text, *begin = " held by: ";
 	struct vc_text text = {0};
 
-	while (rest) {
-		vc_text_add(&text, "%s%s", begin,
-			    vc_report_part(report->session, &rest, report->emit->width ? room : 0));
-		cells[COLUMN_SITE].text = vc_report_keep(report->session, &text);
-		vc_emit_text_row(report->emit, cells);
-		begin = "   ";
-	}
-	vc_text_add(&text, " ");
 	vc_text_number(&text, holder->count);
 	vc_text_add(&text, " x %s, %s", holder->alike ? holder->kind : "several kinds",
 		    vc_role_text[holder->role]);
-	cells[COLUMN_SITE].text = vc_report_keep(report->session, &text);
-	vc_emit_text_row(report->emit, cells);
+	vc_diff_emit_holder(report->emit, report->session, holder->text,
+			    vc_report_keep(report->session, &text), COLUMNS, COLUMN_SITE);
 }
 
 static void emit_row(struct report *report, uint32_t device_plus_one, const struct vc_diff_row *row)
@@ -232,7 +230,8 @@ static void emit_row(struct report *report, uint32_t device_plus_one, const stru
 		[COLUMN_BLOCKS] = {.amount = row->count_growth},
 		[COLUMN_RATE] = {.real = shown_rate(report, row->rate), .absent = !rate},
 		[COLUMN_FIT] = {.real = row->fit},
-		[COLUMN_SHAPE] = {.text = shape_text(row)},
+		[COLUMN_SHAPE] = {.text = vc_diff_shape_text(row->shape, row->is_new,
+							      row->is_gone)},
 		[COLUMN_SITE] = {.text = vc_report_site(report->session, row->chain,
 							&report->prefix)},
 	};
@@ -382,14 +381,39 @@ static void emit_numbers(struct report *report, const struct vc_diff_device *dev
 			     device->full_in);
 }
 
-static void emit_device(struct report *report, const struct vc_diff_device *device)
+static int emit_tensors(struct report *report, const struct vc_diff_device *device)
 {
+	const struct vc_diff_tensors_report shown = {
+		.emit = report->emit, .session = report->session, .diff = &report->diff,
+		.by = report->by, .rows = report->rows, .live = device->live};
+	const struct vc_diff_tensors_options options = {
+		.by = report->by, .device_plus_one = device->device_plus_one,
+		.role_set = report->role_set, .same_moment = report->notes.same_moment,
+		.no_fold = vc_option_given(report->command, VC_OPTION_NO_FOLD)};
+	struct vc_diff_tensors tensors;
+	int error = vc_diff_tensors_make(report->inputs, report->roles, &report->diff, &options,
+					 &report->session->arena, &tensors);
+
+	if (!error)
+		vc_diff_tensors_emit(&shown, &tensors);
+	return error;
+}
+
+static int emit_device(struct report *report, const struct vc_diff_device *device)
+{
+	int error = 0;
+
 	vc_emit_object(report->emit, NULL);
 	emit_heading(report, device);
 	emit_numbers(report, device);
-	emit_table(report, device);
-	emit_share(report, device);
+	if (report->by != VC_TENSORS_BY_PLACE) {
+		error = emit_tensors(report, device);
+	} else {
+		emit_table(report, device);
+		emit_share(report, device);
+	}
 	vc_emit_object_end(report->emit);
+	return error;
 }
 
 static void emit_notes(struct report *report)
@@ -416,16 +440,18 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 {
 	static const char *const axis[] = {"none", "steps", "seconds"};
 	unsigned shown = 0;
-	int status;
+	int status, error = 0;
 
-	vc_emit_begin(report->emit, "vramcore.diff/1");
+	vc_emit_begin(report->emit, report->by == VC_TENSORS_BY_PLACE ? "vramcore.diff/1" :
+									"vramcore.diff.tensors/1");
 	vc_emit_list(report->emit, "files");
 	for (unsigned i = 0; i < report->session->count; i++)
 		vc_report_file_json(report->emit, NULL, &report->session->models[i]);
 	vc_emit_list_end(report->emit);
 	vc_emit_string(report->emit, "axis", axis[report->diff.axis]);
+	vc_emit_string(report->emit, "by", vc_tensors_by_text[report->by]);
 	vc_emit_list(report->emit, "devices");
-	for (uint32_t i = 0; i < report->diff.device_count; i++) {
+	for (uint32_t i = 0; i < report->diff.device_count && !error; i++) {
 		const struct vc_diff_device *device = &report->diff.devices[i];
 
 		if (report->device_plus_one != UINT32_MAX &&
@@ -433,12 +459,14 @@ static int emit_report(struct report *report, struct vc_problem *problem)
 			continue;
 		if (shown++)
 			vc_emit_line(report->emit, "%s", "");
-		emit_device(report, device);
+		error = emit_device(report, device);
 	}
 	vc_emit_list_end(report->emit);
 	if (!shown)
 		vc_emit_line(report->emit, "no device memory was live in any of the files");
 	emit_notes(report);
+	if (error)
+		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
 	status = vc_report_end(report->emit, report->session, false, problem);
 	if (status >= 0 && vc_command_fails_on(report->command, "growth", most_growth(report)))
 		status = VC_EXIT_FAIL_ON;
@@ -452,6 +480,7 @@ static int make_views(struct report *report)
 							 sizeof(*inputs));
 	int error;
 
+	report->inputs = inputs;
 	if (!inputs)
 		return VC_E_NO_MEMORY;
 	for (unsigned i = 0; i < session->count; i++)
@@ -460,8 +489,42 @@ static int make_views(struct report *report)
 	error = vc_diff_make(inputs, session->count, session->names, (unsigned)report->depth,
 			     &session->arena, &report->diff);
 	if (!error)
-		error = vc_diff_notes_make(inputs, session->count, &session->arena, &report->notes);
+		error = vc_diff_notes_make(inputs, session->count,
+					   report->by != VC_TENSORS_BY_PLACE, &session->arena,
+					   &report->notes);
 	return error ? error : find_roles(report);
+}
+
+static int read_by(struct report *report, struct vc_problem *problem)
+{
+	const struct vc_command *command = report->command;
+	unsigned by, otherwise = vc_option_given(command, VC_OPTION_ROLE) ? VC_TENSORS_BY_MODULE :
+									     VC_TENSORS_BY_PLACE;
+	int error = vc_option_word(command, VC_OPTION_BY, vc_tensors_by_text, VC_TENSORS_BY_COUNT,
+				   otherwise, &by, problem);
+
+	report->by = (enum vc_tensors_by)by;
+	if (!error)
+		error = vc_option_roles(command, &report->role_set, problem);
+	/* a way that keeps something has its counts in its words: two files' are never the same */
+	if (!error && (by == VC_TENSORS_BY_HOLDER ||
+		       (by == VC_TENSORS_BY_PLACE && report->role_set)))
+		return vc_problem_usage(problem, "role, module or tensor; what keeps what grew is shown",
+					by == VC_TENSORS_BY_PLACE ? "--role needs another --by" :
+								    "--by holder: not of two files");
+	return error;
+}
+
+/** Nothing can be said about tensors of a file that was not asked for them. */
+static int check_walked(const struct report *report, struct vc_problem *problem)
+{
+	for (unsigned i = 0; report->by != VC_TENSORS_BY_PLACE && i < report->session->count; i++)
+		if (!report->roles[i].walked)
+			return vc_problem_set(problem, VC_E_NOT_FOUND,
+					      report->session->models[i].path,
+					      "vramcore diff --by site compares lines of code",
+					      "nothing is known of tensors: %s", report->roles[i].why);
+	return 0;
 }
 
 int vc_verb_diff(const struct vc_command *command, struct vc_emit *emit,
@@ -480,13 +543,15 @@ int vc_verb_diff(const struct vc_command *command, struct vc_emit *emit,
 	if (!status)
 		status = vc_option_number(command, VC_OPTION_DEVICE, UINT32_MAX - 1,
 					  UINT32_MAX - 1, &device, problem);
+	if (!status)
+		status = read_by(&report, problem);
 	if (status)
 		return status;
 	report.device_plus_one = (uint32_t)device + 1;
 	vc_wanted_small(&wanted);
 	vc_session_wants_account(&wanted);
 	wanted.column[VC_COL_allocations_step] = wanted.column[VC_COL_allocations_time] = true;
-	wanted.column[VC_COL_allocations_module] = true;
+	vc_session_wants_roles(&wanted);
 	status = vc_session_open(command, 0, command->operand_count, &wanted, &session, problem);
 	if (status)
 		return status;
@@ -497,6 +562,8 @@ int vc_verb_diff(const struct vc_command *command, struct vc_emit *emit,
 	if (!status && make_views(&report))
 		status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 					vc_error_text(VC_E_NO_MEMORY));
+	if (!status)
+		status = check_walked(&report, problem);
 	if (!status)
 		status = emit_report(&report, problem);
 	vc_path_prefix_deinit(&report.prefix);

@@ -56,8 +56,24 @@ static bool devices_differ(const struct vc_tables *a, const struct vc_tables *b)
 	return false;
 }
 
-int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struct vc_arena *arena,
-		       struct vc_diff_notes *ret)
+/** What comes of comparing different moments. */
+static const char *moments_differ(const struct vc_diff_input *inputs, unsigned count, bool tensors)
+{
+	bool walked = true;
+
+	if (tensors)
+		return "different moments are compared: only roles that live at any moment of a step";
+	for (unsigned i = 0; i < count; i++)
+		walked &= inputs[i].tables->rows[VC_TABLE_walks] &&
+			  !*vc_string(inputs[i].tables, VC_COL_walks_why, 0);
+	return walked ? "different moments are compared: what lives at one and not at the other shows as "
+			"growth or shrinking (--by role, module or tensor leaves it out)" :
+			"different moments are compared: what lives at one and not at the other shows as "
+			"growth or shrinking";
+}
+
+int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, bool tensors,
+		       struct vc_arena *arena, struct vc_diff_notes *ret)
 {
 	const struct vc_tables *first = inputs[0].tables, *last = inputs[count - 1].tables;
 	struct vc_diff_notes notes = {
@@ -67,8 +83,7 @@ int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struc
 	for (unsigned i = 0; i < count; i++)
 		notes.has_blocks |= inputs[i].account->has_blocks;
 	if (!notes.same_moment)
-		add_note(&notes, "different moments are compared: what lives at one and not at the "
-				 "other shows as growth or shrinking");
+		add_note(&notes, moments_differ(inputs, count, tensors));
 	if (!same_text(inputs, count, VC_COL_process_program))
 		error = add_difference(&notes, "programs", inputs, count, VC_COL_process_program,
 				       arena);

@@ -15,9 +15,9 @@ struct vc_diff_notes {
 	const char *line[VC_DIFF_NOTES];
 };
 
-/** Looks at what the files are. 0, VC_E_NO_MEMORY. */
-int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, struct vc_arena *arena,
-		       struct vc_diff_notes *ret);
+/** Looks at what the files are; `tensors`: they are compared by those. 0, VC_E_NO_MEMORY. */
+int vc_diff_notes_make(const struct vc_diff_input *inputs, unsigned count, bool tensors,
+		       struct vc_arena *arena, struct vc_diff_notes *ret);
 
 /** Which rows of a device are shown: the first ones that grew and the last ones that shrank. */
 struct vc_diff_shown {

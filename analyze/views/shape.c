@@ -58,16 +58,8 @@ enum vc_shape vc_births_shape(const struct vc_births *births)
 		VC_SHAPE_LINEAR : VC_SHAPE_IRREGULAR;
 }
 
-/** The interval, on the axis and by birth number. */
-struct interval {
-	bool same_process;
-	uint64_t number; /* of births in the first file, where the process is the same */
-	enum vc_column_index column; /* step or time */
-	double start, length, zero;  /* zero: what the last file's values count from */
-};
-
-static bool find_interval(const struct vc_tables *first, const struct vc_tables *last,
-			  enum vc_axis axis, struct interval *ret)
+bool vc_interval_find(const struct vc_tables *first, const struct vc_tables *last,
+		      enum vc_axis axis, struct vc_interval *ret)
 {
 	double s0, s1;
 
@@ -87,6 +79,17 @@ static bool find_interval(const struct vc_tables *first, const struct vc_tables 
 	ret->start = s0;
 	ret->length = s1 - s0;
 	return axis != VC_AXIS_NONE && ret->length > 0 && last->column[ret->column];
+}
+
+bool vc_interval_has(const struct vc_interval *interval, const struct vc_tables *last, uint64_t row,
+		     double *ret_share)
+{
+	const uint64_t *birth = last->column[VC_COL_allocations_birth];
+
+	*ret_share = ((double)last->column[interval->column][row] - interval->zero -
+		      interval->start) /
+		     interval->length;
+	return interval->same_process && birth ? birth[row] > interval->number : *ret_share > 0;
 }
 
 /** For each group of the last file: row of the device's table plus 1 that it is part of, or 0. */
@@ -122,14 +125,13 @@ int vc_shape_find(const struct vc_diff_input *first, const struct vc_diff_input 
 		  struct vc_diff_device *device, struct vc_arena *arena)
 {
 	const struct vc_tables *tables = last->tables;
-	const uint64_t *birth = tables->column[VC_COL_allocations_birth];
 	uint64_t shaped = device->grew < SHAPED_ROWS ? device->grew : SHAPED_ROWS;
-	struct interval interval = {0};
+	struct vc_interval interval = {0};
 	struct vc_births *births;
 	uint32_t *row_of;
 	int error;
 
-	if (!shaped || !find_interval(first->tables, tables, axis, &interval))
+	if (!shaped || !vc_interval_find(first->tables, tables, axis, &interval))
 		return 0;
 	error = rows_of_groups(last, names, depth, device, arena, &row_of);
 	births = vc_arena_allocate(arena, shaped, sizeof(*births));
@@ -140,12 +142,8 @@ int vc_shape_find(const struct vc_diff_input *first, const struct vc_diff_input 
 		uint64_t bytes = vc_account_row_bytes(last->account, tables, row);
 		double at;
 
-		if (group == UINT32_MAX || !row_of[group] || !bytes)
-			continue;
-		at = ((double)tables->column[interval.column][row] - interval.zero -
-		      interval.start) /
-		     interval.length;
-		if (interval.same_process && birth ? birth[row] <= interval.number : at <= 0)
+		if (group == UINT32_MAX || !row_of[group] || !bytes ||
+		    !vc_interval_has(&interval, tables, row, &at))
 			continue;
 		vc_births_add(&births[row_of[group] - 1], at, bytes);
 	}

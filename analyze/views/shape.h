@@ -20,6 +20,20 @@ struct vc_births {
 void vc_births_add(struct vc_births *births, double share, uint64_t bytes);
 enum vc_shape vc_births_shape(const struct vc_births *births);
 
+/** The interval between two files, on the axis and by birth number. */
+struct vc_interval {
+	bool same_process;
+	uint64_t number; /* of births in the first file, where the process is the same */
+	enum vc_column_index column; /* step or time */
+	double start, length, zero;  /* zero: what the last file's values count from */
+};
+/** False where it has no length that is known. */
+bool vc_interval_find(const struct vc_tables *first, const struct vc_tables *last,
+		      enum vc_axis axis, struct vc_interval *ret);
+/** Whether an allocation of the last file was born in it, and at which share of it. */
+bool vc_interval_has(const struct vc_interval *interval, const struct vc_tables *last, uint64_t row,
+		     double *ret_share);
+
 /** Fills `shape` of the rows of a device that grew. 0, VC_E_NO_MEMORY. */
 int vc_shape_find(const struct vc_diff_input *first, const struct vc_diff_input *last,
 		  const struct vc_names *names, unsigned depth, enum vc_axis axis,

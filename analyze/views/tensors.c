@@ -24,6 +24,7 @@ struct making {
 	struct vc_text text;      /* scratch */
 	struct vc_tensor_row *rows;
 	uint64_t count;
+	uint32_t *of_block;       /* see struct vc_tensor_rows; NULL */
 	uint32_t *slot;           /* by hash of text: number of row plus 1 */
 	uint64_t slots;
 	struct {                  /* the last way that was put into words */
@@ -195,6 +196,7 @@ static struct vc_tensor_row *row_for(struct making *making, const char *text)
 	row->text = vc_arena_string(making->arena, text);
 	row->folded = 1;
 	row->alike = true;
+	row->id = (uint32_t)making->count - 1;
 	return row->text ? row : NULL;
 }
 
@@ -231,6 +233,8 @@ static int add_block(struct making *making, uint64_t block)
 		row->largest = block;
 	row->bytes += bytes;
 	row->count++;
+	if (making->of_block)
+		making->of_block[block] = row->id + 1;
 	if (making->roles->how[block] == VC_ROLE_HOW_INFERRED)
 		row->inferred_bytes += bytes;
 	return 0;
@@ -238,8 +242,7 @@ static int add_block(struct making *making, uint64_t block)
 
 /* ---- folding ---- */
 
-/* The text with * for every number between dots; false: there is none. */
-static bool pattern_of(struct vc_text *text, const char *from)
+bool vc_tensor_pattern(struct vc_text *text, const char *from)
 {
 	bool any = false;
 
@@ -313,7 +316,7 @@ static int fold(struct making *making, uint64_t *folded)
 	if (!patterns)
 		return VC_E_NO_MEMORY;
 	for (uint64_t i = 0; i < making->count; i++) {
-		if (!pattern_of(&making->text, making->rows[i].text))
+		if (!vc_tensor_pattern(&making->text, making->rows[i].text))
 			continue;
 		patterns[count].text = vc_arena_string(making->arena, vc_text_get(&making->text));
 		if (!patterns[count].text)
@@ -366,6 +369,12 @@ static int prepare(struct making *making, uint64_t blocks)
 	making->slot = vc_arena_allocate(making->arena, making->slots, sizeof(*making->slot));
 	making->rows = vc_arena_allocate(making->arena, blocks + 1, sizeof(*making->rows));
 	making->steps = vc_holder_steps(making->tables, making->arena);
+	if (making->options->of_blocks) {
+		making->of_block = vc_arena_allocate(making->arena, making->roles->rows + 1,
+						     sizeof(*making->of_block));
+		if (!making->of_block)
+			return VC_E_NO_MEMORY;
+	}
 	return making->slot && making->rows && making->steps ? 0 : VC_E_NO_MEMORY;
 }
 
@@ -391,6 +400,7 @@ int vc_tensor_rows_make(const struct vc_tables *tables, const struct vc_account 
 	if (!error)
 		finish(&making, &rows);
 	vc_text_deinit(&making.text);
+	rows.of_block = making.of_block;
 	if (!error)
 		*ret = rows;
 	return error;

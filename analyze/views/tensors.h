@@ -32,6 +32,7 @@ struct vc_tensor_row {
 	uint64_t inferred_bytes;   /* whose role is inferred */
 	uint64_t folded;           /* rows that it stands for; 1: itself */
 	uint64_t largest;          /* row of allocations of its largest block */
+	uint32_t id;               /* as in of_block */
 	enum vc_role role;         /* of that one */
 	const char *detail;        /* of its tensor: what saved it, key of the state; "" none */
 	const char *kind;          /* of its tensor: "float32 [32, 1558]"; "" none */
@@ -42,6 +43,7 @@ struct vc_tensor_rows {
 	struct vc_tensor_row *rows; /* by bytes, then text */
 	uint64_t count, bytes, blocks;
 	uint64_t folded;           /* rows that were folded into others */
+	uint32_t *of_block;        /* by row of allocations: id plus 1, 0 none; where it was asked for */
 };
 
 struct vc_tensors_options {
@@ -49,10 +51,14 @@ struct vc_tensors_options {
 	uint32_t device_plus_one;  /* UINT32_MAX: all */
 	uint32_t role_set;         /* bit (1 << enum vc_role); 0: all */
 	bool no_fold;
+	bool of_blocks;
 	/* blocks of one site only, where group_key is not NULL: a key for each group of the account */
 	const uint64_t *group_key;
 	uint64_t key, born_after;
 };
+
+/** The text with * for every number between dots; false: there is none, and *text is the same. */
+bool vc_tensor_pattern(struct vc_text *text, const char *from);
 
 /** Texts live as long as the arena. 0, VC_E_NO_MEMORY. */
 int vc_tensor_rows_make(const struct vc_tables *tables, const struct vc_account *account,

@@ -23,6 +23,7 @@ SCRIPT = SOURCE / "samples" / "pytorch" / "train.py"
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith("VRAMCORE_")}
 VOCABULARY, WIDTH, BATCH = 1000, 256, 8  # of the script
 FLOAT, ROUND = 4, 512                    # PyTorch's allocator rounds up to
+WHEN = {"metric": "before-backward", "hook": "after-step"}
 LEAKS = {"metric": ("Accuracy.update", BATCH * VOCABULARY * FLOAT), "hook": ("Trainer.keep", BATCH * WIDTH * FLOAT)}
 
 
@@ -35,8 +36,12 @@ def line_of(leak):
 def record(folder, leak):
     return subprocess.run(
         [SOURCE / "tests/simtorch/run", "--bin", BIN, BIN / "vramcore", "run", "--out", folder, "--at-step", "100,500",
-         "--", "python", SCRIPT, "--steps", "500", "--leak", leak], env=ENVIRONMENT, text=True, timeout=600,
+         "--when", WHEN[leak], "--", "python", SCRIPT, "--steps", "500", "--leak", leak], env=ENVIRONMENT, text=True, timeout=600,
         capture_output=True, check=False)
+
+
+def rounded(size):
+    return (size + ROUND - 1) // ROUND * ROUND
 
 
 def ask(*arguments):
@@ -45,11 +50,18 @@ def ask(*arguments):
 
 
 class Sample(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="vramcore-sample-"))
-        self.addCleanup(shutil.rmtree, self.folder)
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="vramcore-sample-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.made = {}
 
     def snapshots(self, leak):
+        if leak not in self.made:
+            self.made[leak] = self.make_snapshots(leak)
+        return self.made[leak]
+
+    def make_snapshots(self, leak):
         out = self.folder / leak
         done = record(out, leak)
         self.assertEqual((done.returncode, done.stdout), (0, "trained 500 steps\n"), done.stderr)
@@ -59,7 +71,7 @@ class Sample(unittest.TestCase):
 
     def check_leak(self, leak, old, new):
         function, asked = LEAKS[leak]
-        per_step = (asked + ROUND - 1) // ROUND * ROUND
+        per_step = rounded(asked)
         report = json.loads(ask("diff", "--json", old, new))
         device, = report["devices"]
         self.assertEqual(device["growth"], 400 * per_step)
@@ -83,6 +95,36 @@ class Sample(unittest.TestCase):
             self.assertGreater(len(rows), 3)
             for row in rows:  # times are the machine's
                 self.assertIn(re.sub(r" steps, .*", " steps, ", row), printed[verb])
+
+    def test_what_grew(self):
+        old, new = self.snapshots("metric")
+        grown = 400 * rounded(VOCABULARY * BATCH * FLOAT)
+        for by, text in (("role", "other live tensors"), ("module", "(no module)"),
+                         ("tensor", f"float32 [{BATCH}, {VOCABULARY}]")):
+            report = json.loads(ask("diff", "--json", "--by", by, old, new))
+            device, = report["devices"]
+            row, = [row for row in device["rows"] if row["growth"]]
+            self.assertEqual((row[by], row["growth"], row["count_growth"], row["shape"]), (text, grown, 400, "linear"))
+            self.assertEqual((device["bytes_growth"], device["not_compared"]), (grown, []))
+            self.assertEqual((row["held_bytes"], row["held_count"], row["held_kind"], row["held_role"]),
+                             (grown, 400, f"float32 [{BATCH}, {VOCABULARY}]", "other"))
+            self.assertIn("Trainer.metric -> Accuracy.seen -> list of ", row["held_by"])
+            self.assertEqual(device["bytes"], device["live_bytes"])
+
+    def test_different_moments(self):
+        """Before a backward pass there are no gradients, after a step one for each parameter and no activations."""
+        before, after = self.snapshots("metric")[0], self.snapshots("hook")[0]
+        report = json.loads(ask("diff", "--json", "--by", "role", before, after))
+        device, = report["devices"]
+        held = json.loads(ask("top", "--json", "--by", "role", before))["devices"][0]["rows"]
+        held = {row["role"]: row["bytes"] for row in held}
+        left = {row["role"]: row["bytes"] for row in device["not_compared"]}
+        self.assertEqual(left["gradient"], [0, held["parameter"]])
+        self.assertEqual(left["activation"], [held["activation"], 0])
+        # of the rest nothing but the leaks differ: parameters and optimizer state are the same
+        self.assertEqual({row["role"] for row in device["rows"]}, {"other live tensors"})
+        self.assertEqual(device["bytes"][0], sum(size for role, size in held.items() if role not in left))
+        self.assertIn("only roles that live at any moment of a step", " ".join(report["notes"]))
 
     def test_hook(self):
         self.check_leak("hook", *self.snapshots("hook"))
