@@ -1,37 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/pickle.h"
 
-#include <endian.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "analyze/pickle_machine.h"
 #include "formats/error.h"
 
-enum opcode {
-#define VC_OPCODE(name, byte, class) OP_##name = byte,
-#include "analyze/pickle_opcodes.def"
-#undef VC_OPCODE
-};
-
-/** Most bytes of an opcode and its operands, texts aside. */
-enum { OPCODE_BYTES = 16, PROTOCOL_MOST = 5, NAME_BYTES = 100 };
-
-struct machine {
-	struct vc_stream *stream;
-	struct vc_values *values;
-	uint64_t *stack, top, room;
-	uint64_t *marks, mark_count, mark_room;
-	unsigned protocol;
-};
+enum { PROTOCOL_MOST = 5, NAME_BYTES = 100 };
 
 /** Position below which the stack belongs to what is outside the last mark. */
-static uint64_t floor_of(const struct machine *machine)
+static uint64_t floor_of(const struct vc_pickle_machine *machine)
 {
 	return machine->mark_count ? machine->marks[machine->mark_count - 1] : 0;
 }
 
-static int grow_stack(struct machine *machine)
+static int grow_stack(struct vc_pickle_machine *machine)
 {
 	uint64_t room = machine->room ? machine->room * 2 : 4096;
 	uint64_t *larger;
@@ -46,7 +29,7 @@ static int grow_stack(struct machine *machine)
 	return 0;
 }
 
-static inline int push(struct machine *machine, uint64_t value)
+static inline int push(struct vc_pickle_machine *machine, uint64_t value)
 {
 	if (machine->top == machine->room) {
 		int error = grow_stack(machine);
@@ -58,7 +41,7 @@ static inline int push(struct machine *machine, uint64_t value)
 	return 0;
 }
 
-static int underflow(struct machine *machine)
+static int underflow(struct vc_pickle_machine *machine)
 {
 	return vc_values_wrong(machine->values, VC_E_CORRUPT, "it takes more than is there");
 }
@@ -79,7 +62,7 @@ static const uint8_t *add_line(const uint8_t *at, const uint8_t *end, char *text
 }
 
 /** "STACK_GLOBAL 'os system'": its names are the two texts on the stack. */
-static void add_stacked(const struct machine *machine, char *text, size_t room)
+static void add_stacked(const struct vc_pickle_machine *machine, char *text, size_t room)
 {
 	for (unsigned i = 2; i >= 1; i--) {
 		const char *name;
@@ -94,7 +77,7 @@ static void add_stacked(const struct machine *machine, char *text, size_t room)
 	}
 }
 
-static int refuse(struct machine *machine, uint8_t opcode)
+static int refuse(struct vc_pickle_machine *machine, uint8_t opcode)
 {
 	static const char *const names[256] = {
 #define VC_OPCODE(name, byte, class) [byte] = #name,
@@ -123,7 +106,7 @@ static int refuse(struct machine *machine, uint8_t opcode)
 /* ---- operands ---- */
 
 /** Waits for the bytes of an operand. */
-static int need(struct machine *machine, size_t bytes)
+static int need(struct vc_pickle_machine *machine, size_t bytes)
 {
 	int error = 0;
 
@@ -135,7 +118,7 @@ static int need(struct machine *machine, size_t bytes)
 	return error;
 }
 
-static inline uint64_t take(struct machine *machine, unsigned bytes)
+static inline uint64_t take(struct vc_pickle_machine *machine, unsigned bytes)
 {
 	uint64_t value = 0;
 
@@ -144,7 +127,7 @@ static inline uint64_t take(struct machine *machine, unsigned bytes)
 	return le64toh(value);
 }
 
-static int push_text(struct machine *machine, uint64_t length)
+static int push_text(struct vc_pickle_machine *machine, uint64_t length)
 {
 	uint64_t value;
 	int error;
@@ -161,7 +144,7 @@ static int push_text(struct machine *machine, uint64_t length)
 }
 
 /** Little-endian two's complement of any length that fits 64 bits. */
-static int push_long(struct machine *machine, uint64_t length)
+static int push_long(struct vc_pickle_machine *machine, uint64_t length)
 {
 	uint64_t number = 0, value;
 	int error;
@@ -199,7 +182,7 @@ static int push_long(struct machine *machine, uint64_t length)
 	return error ? error : push(machine, value);
 }
 
-static int push_fraction(struct machine *machine)
+static int push_fraction(struct vc_pickle_machine *machine)
 {
 	uint64_t bits = be64toh(htole64(take(machine, 8))), value;
 	double number;
@@ -212,7 +195,7 @@ static int push_fraction(struct machine *machine)
 
 /* ---- containers ---- */
 
-static int push_mark(struct machine *machine)
+static int push_mark(struct vc_pickle_machine *machine)
 {
 	if (machine->mark_count >= machine->values->limits->most[VC_LIMIT_DEPTH])
 		return vc_values_limit(machine->values, VC_LIMIT_DEPTH);
@@ -230,7 +213,7 @@ static int push_mark(struct machine *machine)
 }
 
 /** Ends a mark: *ret is where the values above it begin. */
-static int pop_mark(struct machine *machine, uint64_t *ret)
+static int pop_mark(struct vc_pickle_machine *machine, uint64_t *ret)
 {
 	if (!machine->mark_count)
 		return underflow(machine);
@@ -239,7 +222,7 @@ static int pop_mark(struct machine *machine, uint64_t *ret)
 }
 
 /** Adds what is above the last mark to the container below it. */
-static int add_marked(struct machine *machine, bool pairs)
+static int add_marked(struct vc_pickle_machine *machine, bool pairs)
 {
 	uint64_t first = 0, count, *container;
 	int error = pop_mark(machine, &first);
@@ -256,7 +239,7 @@ static int add_marked(struct machine *machine, bool pairs)
 }
 
 /** Adds the value on top, or the pair, to the container below. */
-static int add_one(struct machine *machine, unsigned values)
+static int add_one(struct vc_pickle_machine *machine, unsigned values)
 {
 	uint64_t *container;
 
@@ -268,7 +251,7 @@ static int add_one(struct machine *machine, unsigned values)
 			     vc_values_append(machine->values, container, container + 1, 1);
 }
 
-static int make_tuple(struct machine *machine, uint64_t count)
+static int make_tuple(struct vc_pickle_machine *machine, uint64_t count)
 {
 	uint64_t value;
 	int error;
@@ -281,7 +264,7 @@ static int make_tuple(struct machine *machine, uint64_t count)
 	return error ? error : push(machine, value);
 }
 
-static int make_marked_tuple(struct machine *machine)
+static int make_marked_tuple(struct vc_pickle_machine *machine)
 {
 	uint64_t first = 0;
 	int error = pop_mark(machine, &first);
@@ -289,14 +272,14 @@ static int make_marked_tuple(struct machine *machine)
 	return error ? error : make_tuple(machine, machine->top - first);
 }
 
-static int remember(struct machine *machine, uint64_t index)
+static int remember(struct vc_pickle_machine *machine, uint64_t index)
 {
 	if (machine->top <= floor_of(machine))
 		return underflow(machine);
 	return vc_values_remember(machine->values, index, &machine->stack[machine->top - 1]);
 }
 
-static int recall(struct machine *machine, uint64_t index)
+static int recall(struct vc_pickle_machine *machine, uint64_t index)
 {
 	uint64_t value;
 	int error = vc_values_recall(machine->values, index, &value);
@@ -304,7 +287,7 @@ static int recall(struct machine *machine, uint64_t index)
 	return error ? error : push(machine, value);
 }
 
-static int take_protocol(struct machine *machine)
+static int take_protocol(struct vc_pickle_machine *machine)
 {
 	machine->protocol = (unsigned)take(machine, 1);
 	if (machine->protocol > PROTOCOL_MOST)
@@ -315,7 +298,7 @@ static int take_protocol(struct machine *machine)
 
 /* ---- the loop ---- */
 
-static int step(struct machine *machine, uint8_t opcode)
+static int step(struct vc_pickle_machine *machine, uint8_t opcode)
 {
 	struct vc_values *values = machine->values;
 	uint64_t value;
@@ -419,135 +402,19 @@ static unsigned operand_bytes(uint8_t opcode)
 	}
 }
 
-/**
- * What most opcodes are: small numbers, and texts and finished containers of the memo. OPCODE_BYTES
- * can be read at `at`. What is behind it; NULL: it is something else.
- */
-static inline __attribute__((always_inline)) const uint8_t *
-take_plain(const uint8_t *at, const uint64_t *memo, uint64_t memo_count, uint64_t *ret)
-{
-	uint64_t number, length;
-	uint32_t four;
-	uint16_t two;
-
-	memcpy(&four, at + 1, sizeof(four));
-	four = le32toh(four);
-	switch (*at) {
-	case OP_BINGET:
-		four = (uint8_t)four;
-		if (four >= memo_count || !vc_value_is_plain(memo[four]))
-			return NULL;
-		*ret = memo[four] & ~VC_VALUE_HELD;
-		return at + 2;
-	case OP_LONG_BINGET:
-		if (four >= memo_count || !vc_value_is_plain(memo[four]))
-			return NULL;
-		*ret = memo[four] & ~VC_VALUE_HELD;
-		return at + 5;
-	case OP_BININT1:
-		*ret = vc_value_make(VC_VALUE_INTEGER, at[1]);
-		return at + 2;
-	case OP_BININT2:
-		memcpy(&two, at + 1, sizeof(two));
-		*ret = vc_value_make(VC_VALUE_INTEGER, le16toh(two));
-		return at + 3;
-	case OP_BININT:
-		number = (uint64_t)(int64_t)(int32_t)four;
-		*ret = vc_value_make(VC_VALUE_INTEGER, number & VC_VALUE_CONTENT);
-		return at + 5;
-	case OP_LONG1: /* an address or a time: of 6, 7 or 8 bytes */
-		length = at[1];
-		if (length - 1 > 7)
-			return NULL;
-		memcpy(&number, at + 2, sizeof(number));
-		number = (uint64_t)((int64_t)(le64toh(number) << (64 - 8 * length)) >>
-				    (64 - 8 * length));
-		if (number + (UINT64_C(1) << 55) > VC_VALUE_CONTENT)
-			return NULL;
-		*ret = vc_value_make(VC_VALUE_INTEGER, number & VC_VALUE_CONTENT);
-		return at + 2 + length;
-	default:
-		return NULL;
-	}
-}
-
-/** The same for a text of the memo that is the one wanted. */
-static inline const uint8_t *take_key(const uint8_t *at, const uint64_t *memo, uint64_t memo_count,
-				      uint64_t wanted)
-{
-	uint32_t index;
-
-	memcpy(&index, at + 1, sizeof(index));
-	if (*at == OP_LONG_BINGET)
-		return (index = le32toh(index)) < memo_count && memo[index] == wanted ? at + 5 :
-											NULL;
-	return *at == OP_BINGET && at[1] < memo_count && memo[at[1]] == wanted ? at + 2 : NULL;
-}
-
 /** Plain values, as long as the window and the stack have room. */
-static void push_plain(struct machine *machine)
+static void push_plain(struct vc_pickle_machine *machine)
 {
-	/* copies: what is pushed cannot change them */
-	const uint64_t *memo = machine->values->memo, memo_count = machine->values->memo_count;
-	const uint8_t *at = machine->stream->at, *last = machine->stream->end - OPCODE_BYTES;
 	uint64_t *top = machine->stack + machine->top;
-	const uint64_t *end = machine->stack + machine->room;
 
-	while (at <= last && top < end) {
-		const uint8_t *next = take_plain(at, memo, memo_count, top);
-
-		if (!next)
-			break;
-		at = next;
-		top++;
-	}
-	machine->stream->at = at;
+	machine->stream->at = vc_pickle_plain_run(machine->stream->at,
+						  machine->stream->end - VC_PICKLE_OPCODE_BYTES,
+						  machine->values, &top,
+						  machine->stack + machine->room);
 	machine->top = (uint64_t)(top - machine->stack);
 }
 
-/**
- * A whole dict that has the keys of the importer's shape, plain values, and lies in the window:
- * one after the other its opcodes are what the loop would take them for. Anything else is left to
- * the loop: VC_E_NOT_FOUND, and nothing changed. `at` is behind EMPTY_DICT.
- */
-static int take_alike(struct machine *machine, uint64_t *offset)
-{
-	struct vc_values *values = machine->values;
-	const struct vc_record_maker *maker = &values->maker;
-	const struct vc_shape *shape = maker->shape;
-	const uint64_t *memo = values->memo, memo_count = values->memo_count;
-	const uint8_t *at = machine->stream->at;
-	uint64_t items[VC_SHAPE_MOST], record;
-	bool memoized = *at == OP_MEMOIZE;
-	int error;
-
-	if (!shape || !shape->count ||
-	    machine->stream->end - at < (ptrdiff_t)(shape->count * 2 + 1) * OPCODE_BYTES ||
-	    machine->room - machine->top < shape->count * 2 + 1 ||
-	    machine->mark_count >= values->limits->most[VC_LIMIT_DEPTH] ||
-	    (memoized && !vc_values_can_memoize(values)) || at[memoized] != OP_MARK)
-		return VC_E_NOT_FOUND;
-	at += memoized + 1;
-	for (unsigned i = 0; i < shape->count && at; i++) {
-		at = take_key(at, memo, memo_count, shape->keys[i]);
-		if (at)
-			at = take_plain(at, memo, memo_count, &items[i]);
-	}
-	if (!at || *at != OP_SETITEMS)
-		return VC_E_NOT_FOUND;
-	error = maker->alike(maker->context, items, &record);
-	if (error == VC_E_NOT_FOUND)
-		return error;
-	machine->stream->at = at;
-	*offset = vc_stream_offset(machine->stream);
-	if (error)
-		return error;
-	machine->stream->at++;
-	machine->stack[machine->top++] = memoized ? vc_values_memoize(values, record) : record;
-	return 0;
-}
-
-static int run(struct machine *machine, uint64_t *offset)
+static int run(struct vc_pickle_machine *machine, uint64_t *offset)
 {
 	struct vc_stream *stream = machine->stream;
 
@@ -555,10 +422,10 @@ static int run(struct machine *machine, uint64_t *offset)
 		uint8_t opcode;
 		int error;
 
-		if (machine->room && stream->end - stream->at > OPCODE_BYTES)
+		if (machine->room && stream->end - stream->at > VC_PICKLE_OPCODE_BYTES)
 			push_plain(machine);
-		if (stream->end - stream->at < OPCODE_BYTES) {
-			error = need(machine, OPCODE_BYTES);
+		if (stream->end - stream->at < VC_PICKLE_OPCODE_BYTES) {
+			error = need(machine, VC_PICKLE_OPCODE_BYTES);
 			*offset = vc_stream_offset(stream);
 			if (error && error != VC_E_TRUNCATED)
 				return error;
@@ -572,7 +439,7 @@ static int run(struct machine *machine, uint64_t *offset)
 			return 0;
 		error = VC_E_NOT_FOUND;
 		if (opcode == OP_EMPTY_DICT)
-			error = take_alike(machine, offset);
+			error = vc_pickle_alike(machine, offset);
 		if (error == VC_E_NOT_FOUND)
 			error = step(machine, opcode);
 		if (error)
@@ -582,7 +449,7 @@ static int run(struct machine *machine, uint64_t *offset)
 
 int vc_pickle_read(struct vc_stream *stream, struct vc_values *values, struct vc_pickle *ret)
 {
-	struct machine machine = {.stream = stream, .values = values};
+	struct vc_pickle_machine machine = {.stream = stream, .values = values};
 	int error = run(&machine, &ret->offset);
 
 	if (!error && (machine.top != 1 || machine.mark_count)) {

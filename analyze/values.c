@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_ENTRIES = 1024, CACHED_LENGTH = 16 };
-
 /* Indexes of the memo may skip ahead by this much: its size follows the file's, not a number in it. */
 enum { MEMO_SLACK = 65536 };
 
@@ -15,7 +13,7 @@ int vc_values_init(struct vc_values *values, struct vc_tables *tables,
 		   const struct vc_limits *limits)
 {
 	*values = (struct vc_values){.tables = tables, .limits = limits};
-	values->cache = calloc(CACHE_ENTRIES, sizeof(*values->cache));
+	values->cache = calloc(VC_TEXT_CACHE_ENTRIES, sizeof(*values->cache));
 	return values->cache ? 0 : VC_E_NO_MEMORY;
 }
 
@@ -100,33 +98,28 @@ static int text_row(struct vc_values *values, const uint8_t *bytes, size_t lengt
 
 int vc_values_text(struct vc_values *values, const uint8_t *bytes, size_t length, uint64_t *ret)
 {
-	struct vc_text_cache *entry;
-	uint64_t word[2] = {0, 0}, row;
+	struct vc_text_cache text, *entry;
+	bool known;
+	uint64_t row = 0;
 	int error;
 
-	if (!length) {
-		*ret = vc_value_make(VC_VALUE_TEXT, 0);
-		return 0;
-	}
-	if (length > CACHED_LENGTH) {
-		error = text_row(values, bytes, length, &row);
-		if (!error)
-			*ret = vc_value_make(VC_VALUE_TEXT, row);
-		return error;
-	}
-	memcpy(word, bytes, length);
-	entry = &values->cache[((word[0] ^ word[1] * 3) * 0x9e3779b97f4a7c15u + length) >> 54];
-	if (entry->length != length || entry->low != word[0] || entry->high != word[1]) {
+	if (length && length <= VC_TEXT_CACHED_LENGTH) {
+		entry = vc_values_cached(values, bytes, length, &text, &known);
+		row = entry->row;
+		if (!known) {
+			error = text_row(values, bytes, length, &row);
+			if (error)
+				return error;
+			text.row = (uint32_t)row;
+			if (row <= UINT32_MAX)
+				*entry = text;
+		}
+	} else if (length) {
 		error = text_row(values, bytes, length, &row);
 		if (error)
 			return error;
-		if (row > UINT32_MAX) {
-			*ret = vc_value_make(VC_VALUE_TEXT, row);
-			return 0;
-		}
-		*entry = (struct vc_text_cache){word[0], word[1], (uint32_t)length, (uint32_t)row};
 	}
-	*ret = vc_value_make(VC_VALUE_TEXT, entry->row);
+	*ret = vc_value_make(VC_VALUE_TEXT, row);
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "analyze/limits.h"
 #include "formats/tables.h"
@@ -91,6 +92,13 @@ struct vc_record_maker {
 	int (*alike)(void *context, const uint64_t *values, uint64_t *ret);
 };
 
+/** Rows of short texts that came before. */
+enum { VC_TEXT_CACHE_ENTRIES = 1024, VC_TEXT_CACHED_LENGTH = 16 };
+struct vc_text_cache {
+	uint64_t low, high;
+	uint32_t length, row;
+};
+
 struct vc_values {
 	struct vc_tables *tables;
 	const struct vc_limits *limits;
@@ -106,10 +114,7 @@ struct vc_values {
 	uint8_t *scratch;
 	size_t scratch_room;
 	char what[256];      /* why a function failed, "" where the error says all */
-	struct vc_text_cache {
-		uint64_t low, high;
-		uint32_t length, row;
-	} *cache;
+	struct vc_text_cache *cache;
 };
 
 int vc_values_init(struct vc_values *values, struct vc_tables *tables,
@@ -122,6 +127,33 @@ int vc_values_wrong(struct vc_values *values, int error, const char *format, ...
 int vc_values_limit(struct vc_values *values, enum vc_limit limit);
 
 int vc_values_text(struct vc_values *values, const uint8_t *bytes, size_t length, uint64_t *ret);
+/** Where a short text that is not empty has its entry in the cache; *known: it is there. */
+static inline struct vc_text_cache *vc_values_cached(const struct vc_values *values,
+						     const uint8_t *bytes, size_t length,
+						     struct vc_text_cache *text, bool *known)
+{
+	uint64_t word[2] = {0, 0};
+	struct vc_text_cache *entry;
+
+	memcpy(word, bytes, length);
+	entry = &values->cache[((word[0] ^ word[1] * 3) * 0x9e3779b97f4a7c15u + length) >> 54];
+	*text = (struct vc_text_cache){word[0], word[1], (uint32_t)length, 0};
+	*known = entry->length == length && entry->low == word[0] && entry->high == word[1];
+	return entry;
+}
+/** The same as vc_values_text for a text that came not long before; false for others. */
+static inline bool vc_values_known_text(const struct vc_values *values, const uint8_t *bytes,
+					size_t length, uint64_t *ret)
+{
+	struct vc_text_cache text, *entry;
+	bool known;
+
+	if (length - 1 >= VC_TEXT_CACHED_LENGTH)
+		return false;
+	entry = vc_values_cached(values, bytes, length, &text, &known);
+	*ret = vc_value_make(VC_VALUE_TEXT, entry->row);
+	return known;
+}
 int vc_values_long(struct vc_values *values, int64_t number, uint64_t *ret);
 int vc_values_unsigned(struct vc_values *values, uint64_t number, uint64_t *ret);
 int vc_values_fraction(struct vc_values *values, double number, uint64_t *ret);
@@ -142,17 +174,17 @@ int vc_values_set(struct vc_values *values, uint64_t *container, uint64_t *pairs
 
 /** Remembers the value; containers become a reference to the entry. */
 int vc_values_remember(struct vc_values *values, uint64_t index, uint64_t *value);
-/** Whether the next entry of the memo has room and is within the limit. */
-static inline bool vc_values_can_memoize(const struct vc_values *values)
+/** Whether the next entries of the memo have room and are within the limit. */
+static inline bool vc_values_can_memoize(const struct vc_values *values, unsigned entries)
 {
-	return values->memo_count < values->memo_capacity &&
-	       values->memo_count < values->limits->most[VC_LIMIT_MEMO] &&
+	return values->memo_count + entries <= values->memo_capacity &&
+	       values->memo_count + entries <= values->limits->most[VC_LIMIT_MEMO] &&
 	       values->memo_count <= values->memo_puts;
 }
-/** Remembers a record as the next entry, which there is room for; a reference to it. */
-static inline uint64_t vc_values_memoize(struct vc_values *values, uint64_t record)
+/** Remembers a finished value as the next entry, which there is room for; a reference to it. */
+static inline uint64_t vc_values_memoize(struct vc_values *values, uint64_t value)
 {
-	values->memo[values->memo_count] = record;
+	values->memo[values->memo_count] = value;
 	values->memo_puts++;
 	return vc_value_make(VC_VALUE_REFERENCE, values->memo_count++);
 }

@@ -140,7 +140,7 @@ class Schemas(unittest.TestCase):
                          frames=stacks[i // 2 % 4] if i % 5 else [STACK[j % 4] for j in range(i % 9)])
             if 100 <= i < 200:
                 made = dict(made, user_metadata=f"m{i % 3}" if i % 9 else None,
-                            pool_id=(0, i % 2))
+                            compile_context="".join(["N/", "A"]), pool_id=(0, i % 2 * (i + 150)))
             if i % 50 == 49:
                 made = dict(reversed(made.items()), later=i)
             events.append(made)
