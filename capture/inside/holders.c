@@ -310,6 +310,21 @@ static void pass_tensor(struct pass *pass, struct vc_python_object *tensor)
 		add_edge(pass, of, VC_STEP_GRAD, 0);
 }
 
+static void pass_unpacked(struct pass *pass, struct vc_python_object *value, uint32_t text)
+{
+	bool several = value && vc_object_is_sequence(value);
+	uint64_t count = several ? vc_sequence_length(value) : value != NULL;
+
+	if (!value || !vc_tensors_keep(pass->walk, value))
+		return;
+	for (uint64_t i = 0; i < count; i++) {
+		struct vc_python_object *one = several ? vc_sequence_items(value)[i] : value;
+
+		if (vc_heap_kind(&pass->walk->torch, one) == VC_HEAP_TENSOR)
+			add_edge(pass, one, VC_STEP_SAVED, text);
+	}
+}
+
 static void pass_saved(struct pass *pass, struct vc_python_object *node,
 		       const struct vc_heap_type *type)
 {
@@ -323,6 +338,10 @@ static void pass_saved(struct pass *pass, struct vc_python_object *node,
 		if (!value || !vc_tensors_keep(walk, value) || value == vc_py._Py_NoneStruct)
 			continue;
 		text = vc_walk_string(walk->file, saved.name, strlen(saved.name));
+		if (vc_saved_bare(&walk->torch, value)) {
+			pass_unpacked(pass, vc_saved_unpacked(&walk->torch, node, &saved, value), text);
+			continue;
+		}
 		if (vc_heap_kind(&walk->torch, value) == VC_HEAP_SAVED) {
 			add_saved(pass, value, text);
 		} else if (vc_object_is_sequence(value)) {

@@ -72,6 +72,27 @@ static uint64_t statistic(struct vc_python_object *statistics, const char *name)
 	return vc_py_number(vc_py_item(all, "current"), UINT64_MAX);
 }
 
+/*
+ * PyTorch 2.6 makes the device that is asked for the current one, and its context where there is
+ * none: so only of a device that is used, and the current one comes back.
+ */
+static void memory_fraction(struct vc_walk_file *walk, uint64_t device,
+			    struct vc_python_object *number)
+{
+	struct vc_python_object *current = call("_cuda_getDevice", NULL), *other = NULL;
+	char key[64];
+
+	key_of_device(key, sizeof(key), "memory_fraction", device);
+	if (current && torch_c("_cuda_maybeExchangeDevice")) {
+		fact_of_call(walk, key, "_cuda_getMemoryFraction", number);
+		other = call("_cuda_maybeExchangeDevice", current);
+	}
+	if (other)
+		vc_py.Py_DecRef(other);
+	if (current)
+		vc_py.Py_DecRef(current);
+}
+
 /* Gives the blocks of the device, free ones too. */
 static uint64_t device_facts(struct vc_walk_file *walk, uint64_t device)
 {
@@ -80,7 +101,7 @@ static uint64_t device_facts(struct vc_walk_file *walk, uint64_t device)
 					       {"requested_bytes", "memory_requested"}};
 	struct vc_python_object *number = vc_py.PyLong_FromUnsignedLongLong(device);
 	struct vc_python_object *statistics = number ? call("_cuda_memoryStats", number) : NULL;
-	uint64_t active, inactive, value, retries, failures;
+	uint64_t active, inactive, value, retries, failures, reserved;
 	char key[64];
 
 	for (size_t i = 0; statistics && i < sizeof(names) / sizeof(names[0]); i++) {
@@ -99,11 +120,11 @@ static uint64_t device_facts(struct vc_walk_file *walk, uint64_t device)
 		vc_walk_fact_number(walk, key, failures, TORCH);
 	active = statistics ? statistic(statistics, "active") : 0;
 	inactive = statistics ? statistic(statistics, "inactive_split") : 0;
-	if (number) {
-		key_of_device(key, sizeof(key), "memory_fraction", device);
-		fact_of_call(walk, key, "_cuda_getMemoryFraction", number);
+	reserved = statistics ? statistic(statistics, "reserved_bytes") : 0;
+	if (reserved && reserved != UINT64_MAX)
+		memory_fraction(walk, device, number);
+	if (number)
 		vc_py.Py_DecRef(number);
-	}
 	if (statistics)
 		vc_py.Py_DecRef(statistics);
 	vc_py.PyErr_Clear();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/inside/tensor_types.h"
 
+#include <link.h>
 #include <string.h>
 
 #define SAVED_PREFIX "_raw_saved_"
@@ -102,6 +103,22 @@ static bool enter_quiet(struct vc_torch *torch)
 	return false;
 }
 
+static int find_c10(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	const char *name = strrchr(info->dlpi_name, '/');
+	struct vc_torch *torch = argument;
+
+	(void)size;
+	if (!name || strcmp(name, "/libc10.so") != 0)
+		return 0;
+	torch->c10_low = info->dlpi_addr;
+	for (unsigned int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD)
+			torch->c10_high = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr +
+					  info->dlpi_phdr[i].p_memsz;
+	return 1;
+}
+
 bool vc_torch_quiet(struct vc_torch *torch, struct vc_pages *pages, const char **ret_why)
 {
 	memset(torch, 0, sizeof(*torch));
@@ -125,6 +142,7 @@ bool vc_torch_quiet(struct vc_torch *torch, struct vc_pages *pages, const char *
 	if (!torch->strided || !torch->storage_data_ptr || !find_accessors(torch) ||
 	    !find_texts(torch))
 		return false;
+	dl_iterate_phdr(find_c10, torch);
 	torch->operators = torch_number("torch._C", "_len_torch_dispatch_stack", 1) == 0 &&
 			   torch_number("torch._C._functorch", "peek_interpreter_stack", 1) == 0;
 	return enter_quiet(torch);
@@ -199,6 +217,16 @@ static void look_at_tensor(const struct vc_torch *torch, struct vc_python_object
 	ret->main_grad = !vc_type_find(type, "main_grad");
 }
 
+/* "_saved_X" beside "_raw_saved_X", "saved_tensors" in an autograd.Function; NULL. */
+static struct vc_python_object *unpacked_of(struct vc_python_object *dict, const char *raw)
+{
+	struct vc_python_object *found = vc_dict_find(dict, raw + sizeof("_raw") - 1);
+
+	if (!found)
+		found = vc_dict_find(dict, raw + sizeof("_raw_") - 1);
+	return found && vc_py_type(found) == vc_py.PyGetSetDescr_Type ? found : NULL;
+}
+
 /* What a class has of _raw_saved_*: descriptors of torch's own. */
 static void add_saved(struct vc_torch *torch, struct vc_python_object *class,
 		      struct vc_heap_type *ret)
@@ -218,6 +246,7 @@ static void add_saved(struct vc_torch *torch, struct vc_python_object *class,
 			return;
 		ret->saved_count++;
 		saved->descriptor = value;
+		saved->unpacked = unpacked_of(dict, name);
 		strncpy(saved->name, name + sizeof(SAVED_PREFIX) - 1, sizeof(saved->name) - 1);
 	}
 }
@@ -266,10 +295,12 @@ static void look_at(struct vc_torch *torch, struct vc_python_object *type, struc
 	}
 	if (ret->kind)
 		return;
-	if (!strcmp(vc_py_type_name(type), "SavedTensor") && vc_type_find(type, "unpack_hook"))
+	if (!strcmp(vc_py_type_name(type), "SavedTensor") && vc_type_find(type, "register_hooks")) {
 		ret->kind = VC_HEAP_SAVED;
-	else
+		ret->bare = !vc_type_find(type, "unpack_hook");
+	} else {
 		look_at_node(torch, type, mro, ret);
+	}
 }
 
 struct vc_heap_type vc_heap_type(struct vc_torch *torch, struct vc_python_object *type)
@@ -285,6 +316,54 @@ struct vc_heap_type vc_heap_type(struct vc_torch *torch, struct vc_python_object
 	if (known && vc_set_add(torch->pages, &torch->types, type, &is_new) != VC_NOT_THERE)
 		*known = looked;
 	return looked;
+}
+
+/* ---- saved tensors of older releases ---- */
+
+/* As pybind11 lays out an object that holds one thing, by a shared pointer. */
+struct bound {
+	void *head[2], *value, *holder[2], *weak;
+	uint8_t owned : 1, simple : 1;
+};
+
+/*
+ * Whether it keeps a tensor and not what a hook made of one: then its first field, the tensor, is that
+ * without a value, which is a variable of libc10's.
+ */
+static bool without_hook(struct vc_torch *torch, struct vc_python_object *saved)
+{
+	const struct bound *bound = (const struct bound *)(const void *)saved;
+	uint64_t tensor;
+
+	if (vc_heap_kind(torch, saved) != VC_HEAP_SAVED || !torch->c10_high ||
+	    (uint64_t)(uintptr_t)vc_object_field(vc_py_type(saved), VC_TYPE_BASIC_SIZE) < sizeof(*bound) ||
+	    !bound->simple || !bound->value)
+		return false;
+	tensor = *(const uint64_t *)bound->value;
+	return tensor && (tensor < torch->c10_low || tensor >= torch->c10_high);
+}
+
+bool vc_saved_bare(struct vc_torch *torch, struct vc_python_object *saved)
+{
+	if (vc_object_is_sequence(saved)) {
+		if (!vc_sequence_length(saved))
+			return false;
+		saved = vc_sequence_items(saved)[0];
+	}
+	return vc_heap_kind(torch, saved) == VC_HEAP_SAVED && vc_heap_type(torch, vc_py_type(saved)).bare;
+}
+
+struct vc_python_object *vc_saved_unpacked(struct vc_torch *torch, struct vc_python_object *node,
+					   const struct vc_saved_name *name,
+					   struct vc_python_object *saved)
+{
+	bool several = vc_object_is_sequence(saved);
+	uint64_t count = several ? vc_sequence_length(saved) : 1;
+
+	for (uint64_t i = 0; i < count; i++)
+		if (!without_hook(torch, several ? vc_sequence_items(saved)[i] : saved))
+			return NULL;
+	return name->unpacked ? vc_tensor_get(name->unpacked, node) : NULL;
 }
 
 /* ---- tensors ---- */

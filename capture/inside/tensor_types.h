@@ -29,6 +29,7 @@ enum vc_heap_kind {
 /** A descriptor of a node's type and the name of what it saves. */
 struct vc_saved_name {
 	struct vc_python_object *descriptor;
+	struct vc_python_object *unpacked; /* that of the tensor itself, which runs hooks; NULL */
 	char name[32];
 };
 
@@ -39,6 +40,7 @@ struct vc_heap_type {
 	bool parameter;     /* a tensor: nn.Parameter or a subclass */
 	bool main_grad;     /* a tensor: `main_grad` is nothing that its class computes */
 	bool has_dict;      /* a node: its instances have attributes of their own */
+	bool bare;          /* a saved tensor: of a release that shows nothing of it */
 	uint8_t saved_count;/* a node: names from saved_first on */
 	uint32_t saved_first;
 	struct vc_python_object *next_functions; /* a node: descriptor */
@@ -77,6 +79,7 @@ struct vc_torch {
 #define VC_TENSOR_ACCESSOR(name) struct vc_python_object *name;
 	VC_TENSOR_ACCESSORS(VC_TENSOR_ACCESSOR, VC_TENSOR_ACCESSOR)
 #undef VC_TENSOR_ACCESSOR
+	uint64_t c10_low, c10_high; /* where libc10.so is; 0: not known */
 	bool operators;    /* dispatched operators may be called: no mode, no functorch */
 	struct vc_pages *pages;
 	struct vc_set types;           /* type objects */
@@ -111,6 +114,16 @@ static inline struct vc_saved_name vc_saved_name(const struct vc_torch *torch, u
 {
 	return ((struct vc_saved_name *)torch->saved_names.item)[number];
 }
+
+/** Whether a saved tensor, or the first of several, is of a release that shows nothing of it. */
+bool vc_saved_bare(struct vc_torch *torch, struct vc_python_object *saved);
+/**
+ * What such a one keeps, unpacked by its node: a new reference to a tensor or a sequence. NULL where a hook would
+ * run for it.
+ */
+struct vc_python_object *vc_saved_unpacked(struct vc_torch *torch, struct vc_python_object *node,
+					   const struct vc_saved_name *name,
+					   struct vc_python_object *saved);
 
 /** A method of TensorBase called without arguments; a new reference, NULL: it raised (cleared). */
 struct vc_python_object *vc_tensor_call(struct vc_python_object *method,

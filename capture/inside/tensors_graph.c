@@ -3,7 +3,8 @@
  * Gradients, nodes of the autograd graph, and what they save for the backward pass.
  *
  * A saved tensor is read by `_raw_saved_X` and `.data`, which give what was packed and never run a
- * hook. What only a hook could give is looked for behind it: the objects that its closure reaches.
+ * hook. What only a hook could give is looked for behind it: the objects that its closure reaches. Releases
+ * without `.data` (2.6, 2.2): there what has no hook is unpacked.
  */
 #include <string.h>
 
@@ -244,6 +245,14 @@ void vc_tensors_saved(struct vc_tensors *walk, struct vc_python_object *saved, u
 
 /* ---- the graph ---- */
 
+static void put_unpacked(struct vc_tensors *walk, struct vc_python_object *value, uint32_t node,
+			 uint32_t name, uint32_t detail)
+{
+	if (value && vc_tensors_keep(walk, value) &&
+	    (vc_object_is_sequence(value) || vc_heap_kind(&walk->torch, value) == VC_HEAP_TENSOR))
+		put_saved(walk, value, node, name, detail, false);
+}
+
 static void node_saved(struct vc_tensors *walk, struct vc_python_object *node, uint32_t number,
 		       const struct vc_heap_type *type)
 {
@@ -258,7 +267,10 @@ static void node_saved(struct vc_tensors *walk, struct vc_python_object *node, u
 			continue;
 		name = vc_walk_string(walk->file, saved.name, strlen(saved.name));
 		detail = vc_tensors_text(walk, label, ".", saved.name);
-		if (vc_object_is_sequence(value)) {
+		if (vc_saved_bare(&walk->torch, value)) {
+			put_unpacked(walk, vc_saved_unpacked(&walk->torch, node, &saved, value), number,
+				     name, detail);
+		} else if (vc_object_is_sequence(value)) {
 			for (uint64_t j = 0; j < vc_sequence_length(value); j++) {
 				struct vc_python_object *one = vc_sequence_items(value)[j];
 

@@ -59,6 +59,8 @@ def how_script():
     print(json.dumps({
         "modules": sorted(name for name in sys.modules if "vram" in name),
         "path": sys.path == PATH,
+        "device": torch.cuda.current_device(),
+        "contexts": [torch._C._cuda_hasPrimaryContext(device) for device in range(torch.cuda.device_count())],
         "globals": sorted(name for name in vars(sys.modules["__main__"]) if "vram" in name),
         "threads": [thread.name for thread in threading.enumerate()],
         "warnings": [str(one.message) for one in caught],
