@@ -126,8 +126,9 @@ class Run:
             self.model = self.model.double()
         self.wrapped = wrap(choice["wrapper"], self.model, device)
         # so large a scale that the first steps overflow where numbers are computed
-        self.scaler = torch.amp.GradScaler(device, init_scale=2.0 ** 24,
-                                           enabled=choice["precision"] == "float16 scaled")
+        scaled = choice["precision"] == "float16 scaled"
+        self.scaler = (torch.amp.GradScaler(device, init_scale=2.0 ** 24, enabled=scaled)
+                       if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler(enabled=False))
         self.optimizer = OPTIMIZERS[choice["optimizer"]](self.model.parameters())
         self.seen = []
         if "schedule" in choice["extras"]:
@@ -212,7 +213,8 @@ def choose(seed):
     # what PyTorch itself does not put together
     if choice["recompute"] is True:
         choice["wrapper"] = "none"
-    if choice["optimizer"] == "lbfgs" and choice["precision"] == "float16 scaled":
+    if choice["precision"] == "float16 scaled" and (
+            choice["optimizer"] == "lbfgs" or not hasattr(torch.amp, "GradScaler")):
         choice["precision"] = "float32"
     return choice
 

@@ -5,7 +5,9 @@
 usage: test_modules.py BIN     77: no PyTorch to be had
 """
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,9 @@ def check(binaries, model):
 
 
 def main():
+    if re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", "")):
+        print("SKIPPED: PyTorch 2.2 has no function that every backward pass goes through")
+        return 77
     results = [check(pathlib.Path(sys.argv[1]).resolve(), model) for model in EXPECTED]
     if None in results:
         return 77
