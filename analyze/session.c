@@ -8,6 +8,7 @@
 #include "analyze/at.h"
 #include "analyze/resolver.h"
 #include "analyze/text.h"
+#include "analyze/views/backward.h"
 
 static int failed(struct vc_problem *problem, int error)
 {
@@ -187,6 +188,20 @@ void vc_session_wants_account(struct vc_wanted_columns *wanted)
 		wanted->column[needed[i]] = true;
 }
 
+/** Where memory ran out says what the blocks of that moment are for. */
+static int want_failure(struct vc_session *session, unsigned file)
+{
+	const struct vc_tables *tables = &session->models[file].tables;
+	uint64_t row = vc_is_import(tables) ? 0 : vc_failure_of_moment(tables);
+
+	if (!row)
+		return 0;
+	return vc_names_want(session->names, file,
+			     vc_stack_reference(tables,
+						vc_value(tables, VC_COL_failures_stack, row - 1),
+						vc_value(tables, VC_COL_failures_python, row - 1)));
+}
+
 int vc_session_count(struct vc_session *session, enum vc_account_mode mode,
 		     enum vc_column_index extra, struct vc_problem *problem)
 {
@@ -196,6 +211,8 @@ int vc_session_count(struct vc_session *session, enum vc_account_mode mode,
 
 		for (uint64_t j = 0; !error && j < account->group_count; j++)
 			error = vc_names_want(session->names, i, account->groups[j].stack);
+		if (!error)
+			error = want_failure(session, i);
 		if (error)
 			return no_memory(problem);
 	}

@@ -160,7 +160,7 @@ static int make_roles(struct report *report)
 		return VC_E_NO_MEMORY;
 	for (unsigned i = all ? 0 : session->count - 1; i < session->count && !error; i++)
 		error = vc_roles_make(&session->models[i].tables, &session->accounts[i],
-				      all ? session->names : NULL, &session->arena,
+				      all ? session->names : NULL, i, &session->arena,
 				      &report->roles[i]);
 	return error;
 }

@@ -471,6 +471,7 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 	vc_session_wants_account(&wanted);
 	wanted.column[VC_COL_freed_birth] = true;
 	wanted.column[VC_COL_allocations_module] = true;
+	wanted.column[VC_COL_allocations_step] = true;
 	status = vc_session_open(command, 0, 1, &wanted, &session, problem);
 	if (status)
 		return status;
@@ -489,7 +490,7 @@ int vc_verb_info(const struct vc_command *command, struct vc_emit *emit,
 		if (vc_info_make(report.tables, report.account, &session.arena, &report.info) ||
 		    (report.account->has_torch &&
 		     vc_map_make(report.tables, report.account, &session.arena, &report.map)) ||
-		    vc_roles_make(report.tables, report.account, session.names, &session.arena,
+		    vc_roles_make(report.tables, report.account, session.names, 0, &session.arena,
 				  &report.roles))
 			status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 						vc_error_text(VC_E_NO_MEMORY));

@@ -277,7 +277,7 @@ int vc_session_roles(struct vc_session *session, struct vc_roles *ret, struct vc
 		error = vc_session_names(session, problem);
 	if (error)
 		return error;
-	error = vc_roles_make(&session->models[0].tables, &session->accounts[0], session->names,
+	error = vc_roles_make(&session->models[0].tables, &session->accounts[0], session->names, 0,
 			      &session->arena, ret);
 	if (error)
 		return vc_problem_set(problem, error, NULL, NULL, "%s", vc_error_text(error));
@@ -294,6 +294,7 @@ void vc_session_wants_roles(struct vc_wanted_columns *wanted)
 	vc_session_wants_account(wanted);
 	wanted->column[VC_COL_allocations_module] = true;
 	wanted->column[VC_COL_allocations_python] = true;
+	wanted->column[VC_COL_allocations_step] = true;
 }
 
 int vc_verb_top_tensors(const struct vc_command *command, struct vc_emit *emit,

@@ -418,7 +418,7 @@ int vc_verb_where(const struct vc_command *command, struct vc_emit *emit,
 					vc_error_text(VC_E_NO_MEMORY));
 	if (!status)
 		status = vc_session_names(&session, problem);
-	if (!status && vc_roles_make(report.tables, &session.accounts[0], session.names,
+	if (!status && vc_roles_make(report.tables, &session.accounts[0], session.names, 0,
 				     &session.arena, &report.roles))
 		status = vc_problem_set(problem, VC_E_NO_MEMORY, NULL, NULL, "%s",
 					vc_error_text(VC_E_NO_MEMORY));

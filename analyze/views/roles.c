@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/model.h"
+#include "analyze/views/backward.h"
 #include "formats/walk_tensors.h"
 
 const char *const vc_role_key[VC_ROLES] = {
@@ -33,6 +34,7 @@ struct making {
 	const struct vc_tables *tables;
 	const struct vc_account *account;
 	const struct vc_names *names;
+	uint32_t file;        /* number in the names */
 	struct vc_roles *roles;
 	struct place *places;
 	uint64_t count;
@@ -41,6 +43,7 @@ struct making {
 	uint64_t cast_count;
 	uint8_t *leaf;        /* by storage: a leaf of the graph that needs a gradient shows it */
 	bool modules_known;
+	bool in_backward;     /* memory ran out in a backward pass, and what was saved was not read */
 };
 
 static int by_address(const void *a, const void *b)
@@ -133,12 +136,14 @@ static const struct rule {
 #define VC_ROLE_HOLDER(name, text) {RULE_HOLDER, VC_ROLE_##name, NULL, text},
 #define VC_ROLE_MEMBER(name, class, text) {RULE_MEMBER, VC_ROLE_##name, class, text},
 #define VC_ROLE_GIVEN(text) {RULE_GIVEN, VC_ROLE_INPUT, NULL, text},
+#define VC_ROLE_BACKWARD(name, start, part)
 #include "analyze/views/role_rules.def"
 #undef VC_ROLE_FUNCTION
 #undef VC_ROLE_LIBRARY
 #undef VC_ROLE_HOLDER
 #undef VC_ROLE_MEMBER
 #undef VC_ROLE_GIVEN
+#undef VC_ROLE_BACKWARD
 };
 
 /* "k_cache" in layer_k_caches, not in mask_cache. */
@@ -191,7 +196,7 @@ static bool stack_says(const struct making *making, uint64_t row, unsigned kinds
 
 	if (!making->names)
 		return false;
-	chain = vc_names_chain(making->names, 0,
+	chain = vc_names_chain(making->names, making->file,
 			       vc_value(making->tables, VC_COL_allocations_stack, row));
 	for (size_t rule = 0; rule < sizeof(rules) / sizeof(rules[0]); rule++)
 		for (uint32_t i = 0; kinds >> rules[rule].kind & 1 && i < chain->count; i++) {
@@ -228,25 +233,84 @@ static bool size_of_cast(const struct making *making, uint64_t row)
 	return !size || (making->casts[low - 1] > BLOCK_SPLIT && size <= BLOCK_SPLIT);
 }
 
+/*
+ * In the middle of a backward pass: what Python code made in the forward pass of this step and no
+ * variable holds any more lives for the graph alone.
+ */
+static bool kept_for_backward(const struct making *making, uint64_t row)
+{
+	const struct vc_tables *tables = making->tables;
+
+	return making->in_backward && vc_value(tables, VC_COL_allocations_python, row) &&
+	       tables->column[VC_COL_allocations_step] &&
+	       vc_value(tables, VC_COL_allocations_step, row) ==
+		       vc_value(tables, VC_COL_process_step, 0);
+}
+
+/* What its stack says of a block that nothing but C++ holds. */
+static bool by_backward(const struct making *making, uint64_t row, enum vc_role *ret)
+{
+	const struct vc_tables *tables = making->tables;
+	bool module = vc_value(tables, VC_COL_allocations_module, row) != 0;
+	enum vc_role given;
+
+	if (!making->names)
+		return false;
+	switch (vc_backward_of(vc_names_chain(
+			making->names, making->file,
+			vc_stack_reference(tables, vc_value(tables, VC_COL_allocations_stack, row),
+					   vc_value(tables, VC_COL_allocations_python, row))),
+			       module)) {
+	case VC_BACKWARD_GRADIENT:
+		*ret = VC_ROLE_GRADIENT;
+		return true;
+	case VC_BACKWARD_AGAIN:
+		*ret = VC_ROLE_ACTIVATION;
+		return true;
+	default:
+		break;
+	}
+	if (!kept_for_backward(making, row))
+		return false;
+	*ret = !module && stack_says(making, row, 1u << RULE_GIVEN, &given) ? VC_ROLE_INPUT :
+									     VC_ROLE_ACTIVATION;
+	return true;
+}
+
 /* A block that no tensor shows. */
 static bool bare(const struct making *making, uint64_t row, enum vc_role *ret)
 {
 	enum vc_role role;
 
-	if (!stack_says(making, row, 1u << RULE_FUNCTION | 1u << RULE_LIBRARY, &role) ||
-	    (role == VC_ROLE_AUTOCAST && !size_of_cast(making, row)))
-		return false;
-	*ret = role;
-	return true;
+	if (stack_says(making, row, 1u << RULE_FUNCTION | 1u << RULE_LIBRARY, &role) &&
+	    (role != VC_ROLE_AUTOCAST || size_of_cast(making, row))) {
+		*ret = role;
+		return true;
+	}
+	return by_backward(making, row, ret);
 }
 
 /* ---- tensors ---- */
+
+/* Whether what holds it is out of Python's sight. */
+static bool held_from_c(const struct making *making, uint32_t storage)
+{
+	uint64_t step = making->steps[storage - 1], kind = 0;
+
+	for (unsigned passed = 0; step && passed < STEPS_MOST; passed++) {
+		kind = vc_value(making->tables, VC_COL_holder_steps_kind, step - 1);
+		step = vc_value(making->tables, VC_COL_holder_steps_parent, step - 1);
+	}
+	return kind == VC_STEP_FROM_C;
+}
 
 static void role_of_object(const struct making *making, uint64_t row, uint32_t storage,
 			   enum vc_role *role, enum vc_role_how *how)
 {
 	*how = VC_ROLE_HOW_INFERRED;
-	if (names_say(making, storage, role) || stack_says(making, row, 1u << RULE_LIBRARY, role))
+	if (names_say(making, storage, role) || stack_says(making, row, 1u << RULE_LIBRARY, role) ||
+	    (!making->roles->complete && held_from_c(making, storage) &&
+	     by_backward(making, row, role)))
 		return;
 	*role = VC_ROLE_OTHER;
 	if (making->roles->complete) /* else it may be what was not read */
@@ -419,6 +483,11 @@ static int prepare(struct making *making, struct vc_arena *arena)
 	if (!roles->role || !roles->how || !roles->storage || !making->places || !making->casts ||
 	    !making->leaf || !making->steps)
 		return VC_E_NO_MEMORY;
+	making->in_backward = !roles->complete && making->names &&
+			      vc_backward_failed(tables, making->names, making->file);
+	if (making->in_backward)
+		roles->why = "what the backward pass had saved can be read on the thread that trains only, "
+			     "it is told by stacks";
 	sort_places(making);
 	look_at_tensors(making);
 	for (uint64_t row = 0; row < roles->rows && !making->modules_known; row++)
@@ -427,10 +496,11 @@ static int prepare(struct making *making, struct vc_arena *arena)
 }
 
 int vc_roles_make(const struct vc_tables *tables, const struct vc_account *account,
-		  const struct vc_names *names, struct vc_arena *arena, struct vc_roles *ret)
+		  const struct vc_names *names, uint32_t file, struct vc_arena *arena,
+		  struct vc_roles *ret)
 {
 	struct vc_roles roles = {0};
-	struct making making = {.tables = tables, .account = account, .names = names,
+	struct making making = {.tables = tables, .account = account, .names = names, .file = file,
 				.roles = &roles};
 	int error = prepare(&making, arena);
 

@@ -42,9 +42,10 @@ struct vc_roles {
 	uint64_t root_length; /* of the model's name and its dot that all names begin with; 0: none */
 };
 
-/** `names` may be NULL: no rule of a function is tried. Lives as long as the arena. 0, VC_E_*. */
+/** `names` may be NULL: no rule of a function is tried; `file`: number in them. Lives as long as the arena. 0, VC_E_*. */
 int vc_roles_make(const struct vc_tables *tables, const struct vc_account *account,
-		  const struct vc_names *names, struct vc_arena *arena, struct vc_roles *ret);
+		  const struct vc_names *names, uint32_t file, struct vc_arena *arena,
+		  struct vc_roles *ret);
 
 /** Live bytes and blocks of a device by role, and how they are known. */
 struct vc_role_sum {

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = 512  # the gradient that a backward pass begins with, made before it: a variable holds it
 # All of them where VRAMCORE_FULL=1.
 KINDS = ("devices", "forward", "backward")
 
@@ -69,6 +70,14 @@ def check_roles(binaries, path, truth):
     # a workspace of a library has no tensor, an input is inferred: both may have lived at both
     assert known - other.get("workspace", 0) - other.get("input", 0) <= sum(exact.values()) <= known, (known, exact, other)
     assert exact["activation"] > 0, exact
+    # the rest was made in the backward pass, or is the temporary of the forward pass, of which nothing is known
+    rest = sum(size for address, size in size_of.items() if address not in both and address in dict(truth["blocks"]))
+    if truth["before"]:
+        assert other["unknown"] == rest and not other.get("gradient"), (rest, other)
+    else:
+        rest -= ROOT
+        assert other["gradient"] in (rest, rest - other.get("workspace", 0)), (rest, other)
+        assert not other.get("unknown"), other
 
 
 def check(binaries, kind):

@@ -138,7 +138,7 @@ static int make(void **state)
 			  VC_WALKED_FULL | VC_WALKED_HOLDERS);
 		assert_int_equal(vc_account_make(&file->tables, VC_ACCOUNT_AUTO, VC_COLUMNS,
 						 &file->account), 0);
-		assert_int_equal(vc_roles_make(&file->tables, &file->account, NULL, &arena,
+		assert_int_equal(vc_roles_make(&file->tables, &file->account, NULL, 0, &arena,
 					       &file->roles), 0);
 	}
 	return 0;

@@ -170,7 +170,7 @@ static struct vc_roles roles_of(void)
 {
 	struct vc_roles roles;
 
-	assert_int_equal(vc_roles_make(&tables, &account, NULL, &arena, &roles), 0);
+	assert_int_equal(vc_roles_make(&tables, &account, NULL, 0, &arena, &roles), 0);
 	return roles;
 }
 
