@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capture/inside/frames.h"
+#include "capture/inside/tensor_facts.h"
 
 #define FRAMES_MAX 20000u
 
@@ -244,26 +245,27 @@ static void close_modules(struct pass *pass)
 
 /* ---- the pass ---- */
 
-static void add_saved(struct pass *pass, struct vc_python_object *saved, uint32_t text)
+static void add_saved(struct pass *pass, const struct vc_saved_facts *facts, uint32_t text)
 {
-	struct vc_tensors *walk = pass->walk;
-	struct vc_python_object *data, *hook;
+	struct vc_torch *torch = &pass->walk->torch;
 
-	if (!walk->full)
-		return;
-	data = vc_py.PyObject_GetAttr(saved, walk->torch.text_data);
-	vc_py.PyErr_Clear();
-	if (!data)
-		return;
-	if (vc_tensors_keep(walk, data) && data != vc_py._Py_NoneStruct)
-		add_edge(pass, data,
-			 vc_heap_kind(&walk->torch, data) == VC_HEAP_TENSOR ? VC_STEP_SAVED :
+	if (facts->data)
+		add_edge(pass, facts->data,
+			 vc_heap_kind(torch, facts->data) == VC_HEAP_TENSOR ? VC_STEP_SAVED :
 									      VC_STEP_PACKED,
 			 text);
-	hook = vc_py.PyObject_GetAttr(saved, walk->torch.text_unpack_hook);
-	vc_py.PyErr_Clear();
-	if (hook && vc_tensors_keep(walk, hook) && hook != vc_py._Py_NoneStruct)
-		add_edge(pass, hook, VC_STEP_UNPACK_HOOK, text);
+	if (facts->hook)
+		add_edge(pass, facts->hook, VC_STEP_UNPACK_HOOK, text);
+}
+
+static void visit_saved(struct pass *pass, struct vc_python_object *saved)
+{
+	struct vc_saved_facts facts;
+
+	if (!pass->walk->full)
+		return;
+	facts = vc_saved_facts(pass->walk, saved);
+	add_saved(pass, &facts, 0);
 }
 
 static int visit(struct vc_python_object *object, void *argument)
@@ -274,7 +276,7 @@ static int visit(struct vc_python_object *object, void *argument)
 	if (kind == VC_HEAP_DULL)
 		return 0;
 	if (kind == VC_HEAP_SAVED)
-		add_saved(pass, object, 0);
+		visit_saved(pass, object);
 	else if (kind == VC_HEAP_TENSOR || worth_a_look(object))
 		add_edge(pass, object, 0, 0);
 	return pass->walk->pages.full;
@@ -283,94 +285,40 @@ static int visit(struct vc_python_object *object, void *argument)
 static void pass_tensor(struct pass *pass, struct vc_python_object *tensor)
 {
 	struct vc_tensors *walk = pass->walk;
-	struct vc_torch *torch = &walk->torch;
-	uint64_t address = vc_tensor_storage(torch, tensor), *place;
-	struct vc_python_object *of;
+	struct vc_tensor_facts facts = vc_tensor_facts(walk, tensor);
+	uint64_t *place;
 	uint32_t *number;
 
-	if (address) {
+	if (facts.storage) {
 		place = vc_array_add(&walk->pages, &pass->holders->address, sizeof(*place));
 		number = vc_array_add(&walk->pages, &pass->holders->tensors, sizeof(*number));
 		if (!place || !number)
 			return;
-		*place = address;
+		*place = facts.storage;
 		*number = pass->at;
 	}
-	if (vc_tensor_view(torch, tensor)) {
-		of = vc_tensor_get(torch->_base, tensor);
-		if (of && vc_tensors_keep(walk, of))
-			add_edge(pass, of, VC_STEP_BASE, 0);
-	} else {
-		of = vc_tensor_get(torch->grad_fn, tensor);
-		if (of && vc_tensors_keep(walk, of))
-			add_edge(pass, of, VC_STEP_GRAD_FN, 0);
-	}
-	of = walk->full ? vc_tensor_gradient(torch, tensor) : NULL;
-	if (of && vc_tensors_keep(walk, of))
-		add_edge(pass, of, VC_STEP_GRAD, 0);
-}
-
-static void pass_unpacked(struct pass *pass, struct vc_python_object *value, uint32_t text)
-{
-	bool several = value && vc_object_is_sequence(value);
-	uint64_t count = several ? vc_sequence_length(value) : value != NULL;
-
-	if (!value || !vc_tensors_keep(pass->walk, value))
-		return;
-	for (uint64_t i = 0; i < count; i++) {
-		struct vc_python_object *one = several ? vc_sequence_items(value)[i] : value;
-
-		if (vc_heap_kind(&pass->walk->torch, one) == VC_HEAP_TENSOR)
-			add_edge(pass, one, VC_STEP_SAVED, text);
-	}
-}
-
-static void pass_saved(struct pass *pass, struct vc_python_object *node,
-		       const struct vc_heap_type *type)
-{
-	struct vc_tensors *walk = pass->walk;
-
-	for (uint32_t i = 0; walk->full && i < type->saved_count; i++) {
-		struct vc_saved_name saved = vc_saved_name(&walk->torch, type->saved_first + i);
-		struct vc_python_object *value = vc_descriptor_get(saved.descriptor, node);
-		uint32_t text;
-
-		if (!value || !vc_tensors_keep(walk, value) || value == vc_py._Py_NoneStruct)
-			continue;
-		text = vc_walk_string(walk->file, saved.name, strlen(saved.name));
-		if (vc_saved_bare(&walk->torch, value)) {
-			pass_unpacked(pass, vc_saved_unpacked(&walk->torch, node, &saved, value), text);
-			continue;
-		}
-		if (vc_heap_kind(&walk->torch, value) == VC_HEAP_SAVED) {
-			add_saved(pass, value, text);
-		} else if (vc_object_is_sequence(value)) {
-			for (uint64_t j = 0; j < vc_sequence_length(value); j++)
-				if (vc_heap_kind(&walk->torch, vc_sequence_items(value)[j]) ==
-				    VC_HEAP_SAVED)
-					add_saved(pass, vc_sequence_items(value)[j], text);
-		}
-	}
+	if (facts.base)
+		add_edge(pass, facts.base, VC_STEP_BASE, 0);
+	if (facts.grad_fn)
+		add_edge(pass, facts.grad_fn, VC_STEP_GRAD_FN, 0);
+	if (facts.grad)
+		add_edge(pass, facts.grad, VC_STEP_GRAD, 0);
 }
 
 static void pass_node(struct pass *pass, struct vc_python_object *node)
 {
 	struct vc_tensors *walk = pass->walk;
-	struct vc_heap_type type = vc_heap_type(&walk->torch, vc_py_type(node));
-	struct vc_python_object *pairs, *leaf;
+	struct vc_node_facts facts = vc_node_facts(walk, node);
+	struct vc_saved_item item;
 
-	pass_saved(pass, node, &type);
-	if (type.variable) {
-		leaf = vc_tensor_get(type.variable, node);
-		if (leaf && vc_tensors_keep(walk, leaf))
-			add_edge(pass, leaf, VC_STEP_LEAF, 0);
-		return;
+	for (uint32_t i = 0; i < facts.count; i++) {
+		item = vc_saved_item(walk, facts.first + i);
+		add_saved(pass, &item.facts, vc_saved_text(walk, node, item.name).text);
 	}
-	pairs = vc_descriptor_get(type.next_functions, node);
-	if (!pairs || !vc_tensors_keep(walk, pairs) || !vc_object_is_sequence(pairs))
-		return;
-	for (uint64_t i = 0; i < vc_sequence_length(pairs); i++) {
-		struct vc_python_object *pair = vc_sequence_items(pairs)[i], *next;
+	if (facts.leaf)
+		add_edge(pass, facts.leaf, VC_STEP_LEAF, 0);
+	for (uint64_t i = 0; facts.next && i < vc_sequence_length(facts.next); i++) {
+		struct vc_python_object *pair = vc_sequence_items(facts.next)[i], *next;
 
 		if (!vc_object_is_sequence(pair) || !vc_sequence_length(pair))
 			continue;
@@ -527,6 +475,8 @@ void vc_holders_find(struct vc_tensors *walk, struct vc_holders *ret)
 	struct pass pass = {walk, ret, 0};
 	struct folders folders;
 
+	/* most objects are reached: no hashing anew at every doubling */
+	vc_set_reserve(&walk->pages, &ret->objects, walk->summary.objects);
 	find_folders(&folders);
 	close_modules(&pass);
 	frame_roots(&pass, &folders);
@@ -545,6 +495,7 @@ void vc_holders_free(struct vc_tensors *walk, struct vc_holders *holders)
 	vc_array_free(&walk->pages, &holders->roots, sizeof(struct vc_root_way));
 	vc_array_free(&walk->pages, &holders->tensors, sizeof(uint32_t));
 	vc_array_free(&walk->pages, &holders->address, sizeof(uint64_t));
-	vc_array_free(&walk->pages, &holders->step, sizeof(uint32_t));
+	vc_array_free(&walk->pages, &holders->ends, sizeof(struct vc_way_end));
+	vc_array_free(&walk->pages, &holders->way, sizeof(uint32_t));
 	vc_set_free(&walk->pages, &holders->steps);
 }

@@ -34,13 +34,20 @@ struct vc_root_way {
 	struct vc_python_object *owner; /* dict of the module, or code of the frame */
 };
 
+/** The way to an object in words: its last step. */
+struct vc_way_end {
+	uint32_t step;  /* row plus 1; 0: no room */
+	uint32_t depth; /* objects on it; 0: not made yet */
+};
+
 struct vc_holders {
 	struct vc_set objects;   /* number: order of the pass */
 	struct vc_array reach;   /* struct vc_reach by number */
 	struct vc_array roots;   /* struct vc_root_way */
 	struct vc_array tensors; /* uint32_t: numbers of tensors with memory, nearest first */
 	struct vc_array address; /* uint64_t: storage of each of them */
-	struct vc_array step;    /* uint32_t by object: row of its step plus 1; filled for words */
+	struct vc_array ends;    /* struct vc_way_end by object; filled for words */
+	struct vc_array way;     /* uint32_t: objects of the way that is put into words */
 	struct vc_set steps;     /* hashes of steps; number = row */
 };
 
@@ -54,9 +61,5 @@ static inline struct vc_reach *vc_holders_reach(const struct vc_holders *holders
 {
 	return (struct vc_reach *)holders->reach.item + object;
 }
-
-/* holders_words.c */
-/** Row of the step that ends at an object, plus 1; the steps before it are made too. 0: no room. */
-uint32_t vc_holders_step(struct vc_tensors *walk, struct vc_holders *holders, uint32_t object);
 
 #endif

@@ -27,9 +27,9 @@ static struct vc_python_object *object_at(const struct words *words, uint32_t nu
 	return vc_set_at(&words->holders->objects, number);
 }
 
-static uint32_t *step_at(const struct words *words, uint32_t object)
+static struct vc_way_end *end_at(const struct vc_holders *holders, uint32_t object)
 {
-	return (uint32_t *)words->holders->step.item + object;
+	return (struct vc_way_end *)holders->ends.item + object;
 }
 
 static uint32_t text_of(const struct words *words, const char *text)
@@ -449,48 +449,46 @@ static uint32_t one_step(const struct words *words, uint32_t object)
 
 	if (reach->parent == VC_NO_OBJECT)
 		return root_step(words, object, reach);
-	step.parent = *step_at(words, reach->parent);
+	step.parent = end_at(words->holders, reach->parent)->step;
 	return reach->kind ? graph_step(words, object, step, reach) :
 			     reference_step(words, object, step);
 }
 
-uint32_t vc_holders_step(struct vc_tensors *walk, struct vc_holders *holders, uint32_t object)
+/* The end of the way to an object; where it is new the steps before it are made too. */
+static struct vc_way_end way_to(struct vc_tensors *walk, struct vc_holders *holders, uint32_t object)
 {
 	struct words words = {walk, holders};
-	struct vc_array way = {0};
+	struct vc_array *way = &holders->way;
+	struct vc_way_end above = {0}, *end;
 	uint32_t at = object, *place;
 
-	while (at != VC_NO_OBJECT && !*step_at(&words, at) && way.count < WAY_MAX) {
-		place = vc_array_add(&walk->pages, &way, sizeof(*place));
+	way->count = 0;
+	for (; at != VC_NO_OBJECT && !end_at(holders, at)->depth && way->count < WAY_MAX;
+	     at = vc_holders_reach(holders, at)->parent) {
+		place = vc_array_add(&walk->pages, way, sizeof(*place));
 		if (!place)
-			break;
+			return above;
 		*place = at;
-		at = vc_holders_reach(holders, at)->parent;
 	}
-	for (uint64_t i = way.count; i-- > 0;) {
-		at = ((uint32_t *)way.item)[i];
-		*step_at(&words, at) = one_step(&words, at);
+	if (at != VC_NO_OBJECT)
+		above = *end_at(holders, at);
+	for (uint64_t i = way->count; i-- > 0; above = *end) {
+		at = ((uint32_t *)way->item)[i];
+		end = end_at(holders, at);
+		end->step = one_step(&words, at);
+		end->depth = above.depth + 1;
 	}
-	vc_array_free(&walk->pages, &way, sizeof(*place));
-	return *step_at(&words, object);
+	return above;
 }
 
 /* ---- rows of holders ---- */
-
-static uint32_t depth_of(const struct vc_holders *holders, uint32_t object)
-{
-	uint32_t depth = 0;
-
-	for (; object != VC_NO_OBJECT && depth < WAY_MAX; depth++)
-		object = vc_holders_reach(holders, object)->parent;
-	return depth;
-}
 
 /* The first tensor of a storage has the shortest way; the others are further ways in. */
 static void say_one(struct vc_tensors *walk, struct vc_holders *holders, uint32_t *row_of_storage,
 		    uint32_t storage, uint32_t object)
 {
 	struct vc_walk_holder *row;
+	struct vc_way_end end;
 	uint64_t number = 0;
 	uint32_t others = vc_holders_reach(holders, object)->others;
 
@@ -506,8 +504,9 @@ static void say_one(struct vc_tensors *walk, struct vc_holders *holders, uint32_
 	row_of_storage[storage] = (uint32_t)number + 1;
 	row->storage = storage + 1;
 	row->ways = others;
-	row->depth = depth_of(holders, object);
-	row->step = vc_holders_step(walk, holders, object);
+	end = way_to(walk, holders, object);
+	row->depth = end.depth;
+	row->step = end.step;
 }
 
 void vc_holders_say(struct vc_tensors *walk, struct vc_holders *holders)
@@ -516,12 +515,10 @@ void vc_holders_say(struct vc_tensors *walk, struct vc_holders *holders)
 	const uint64_t *address = (uint64_t *)holders->address.item;
 	struct vc_array rows = {0};
 
-	for (uint64_t i = 0; i < holders->reach.count; i++)
-		if (!vc_array_add(&walk->pages, &holders->step, sizeof(uint32_t)))
-			return;
-	for (uint64_t i = 0; i < walk->storages.pointer.count; i++)
-		if (!vc_array_add(&walk->pages, &rows, sizeof(uint32_t)))
-			break;
+	if (!vc_array_fill(&walk->pages, &holders->ends, sizeof(struct vc_way_end),
+			   holders->reach.count) ||
+	    !vc_array_fill(&walk->pages, &rows, sizeof(uint32_t), walk->storages.pointer.count))
+		return;
 	for (uint64_t i = 0; i < holders->tensors.count && !vc_tensors_stop(walk); i++) {
 		uint32_t storage = vc_set_find(&walk->storages, (void *)(uintptr_t)address[i]);
 

@@ -23,9 +23,15 @@
 
 #define OPTIMIZERS 4096u /* that are told apart; a power of 2 */
 #define PROBES 64u
-#define WALK_DEADLINE UINT64_C(2000000000)    /* of the walk over tensors, nanoseconds */
-#define PATHS_DEADLINE UINT64_C(500000000)    /* of that for the modules alone */
-#define FAILURE_DEADLINE UINT64_C(10000000000) /* the same, where an allocation failed */
+/*
+ * What a walk over tensors may take, in nanoseconds of its thread's processor time: in general, for
+ * the modules alone, and where an allocation failed. By the clock it may take CLOCK_TIMES as long, on a
+ * machine that is busy with others: the rest of the program stands still as well then.
+ */
+#define WALK_TIME UINT64_C(2000000000)
+#define PATHS_TIME UINT64_C(500000000)
+#define FAILURE_TIME UINT64_C(4000000000)
+#define CLOCK_TIMES 5
 #define CALLED_WITH_ARRAY 0x80   /* METH_FASTCALL */
 #define CALLED_WITH_KEYWORDS 0x2 /* METH_KEYWORDS */
 
@@ -130,11 +136,6 @@ static uint64_t *count_of(const struct vc_python_object *optimizer)
 	return NULL;
 }
 
-static uint64_t monotonic_time(void)
-{
-	return vc_store_root()->fixed.start_monotonic + vc_store_time();
-}
-
 /*
  * The first step: paths of the modules, for whoever looks at this process when nothing can run in
  * it any more, or has its last blocks only. What else is seen is thrown away.
@@ -142,7 +143,7 @@ static uint64_t monotonic_time(void)
 static void note_paths(void)
 {
 	struct vc_walk_file *walk = vc_walk_begin(0);
-	struct vc_tensors_wish wish = {.deadline = monotonic_time() + PATHS_DEADLINE};
+	struct vc_tensors_wish wish = {.processor = PATHS_TIME, .clock = PATHS_TIME * CLOCK_TIMES};
 
 	if (!walk)
 		return;
@@ -462,7 +463,8 @@ uint32_t vc_work_walk(uint64_t number, bool failure)
 	vc_allocator_walk(walk, failure);
 	vc_cells_walk(walk);
 	wish.full = work.trainer == vc_thread_local.id;
-	wish.deadline = monotonic_time() + (failure ? FAILURE_DEADLINE : WALK_DEADLINE);
+	wish.processor = failure ? FAILURE_TIME : WALK_TIME;
+	wish.clock = wish.processor * CLOCK_TIMES;
 	vc_tensors_walk(&wish, walk);
 	silence_end(&silence);
 	if (vc_walk_full(walk))

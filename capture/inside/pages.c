@@ -7,6 +7,7 @@
 #include "capture/inside/system.h"
 
 #define FIRST_BYTES UINT64_C(65536)
+#define PAGE UINT64_C(4096)
 #define FIRST_SLOTS UINT64_C(8192)
 
 static void *take(struct vc_pages *pages, uint64_t bytes)
@@ -37,11 +38,13 @@ static void give_back(struct vc_pages *pages, void *memory, uint64_t bytes)
 	pages->taken -= bytes;
 }
 
-static bool array_grow(struct vc_pages *pages, struct vc_array *array, size_t size)
+static bool array_grow(struct vc_pages *pages, struct vc_array *array, size_t size, uint64_t least)
 {
 	uint64_t bytes = array->room * size, wanted = bytes ? bytes * 2 : FIRST_BYTES;
 	void *moved;
 
+	if (wanted < least * size)
+		wanted = (least * size + PAGE - 1) / PAGE * PAGE;
 	if (!bytes) {
 		moved = take(pages, wanted);
 	} else {
@@ -69,9 +72,18 @@ static bool array_grow(struct vc_pages *pages, struct vc_array *array, size_t si
 /* Room is rounded down to whole items: what is mapped is that, to the next page. */
 void *vc_array_add(struct vc_pages *pages, struct vc_array *array, size_t size)
 {
-	if (array->count == array->room && !array_grow(pages, array, size))
+	if (array->count == array->room && !array_grow(pages, array, size, 0))
 		return NULL;
 	return array->item + array->count++ * size;
+}
+
+bool vc_array_fill(struct vc_pages *pages, struct vc_array *array, size_t size, uint64_t count)
+{
+	if (count > array->room && !array_grow(pages, array, size, count))
+		return false;
+	if (count > array->count)
+		array->count = count;
+	return true;
 }
 
 void vc_array_free(struct vc_pages *pages, struct vc_array *array, size_t size)
@@ -85,10 +97,22 @@ static uint64_t hash_of(const void *pointer)
 	return ((uintptr_t)pointer >> 4) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/*
+ * Where it is looked for first. Neighbours in memory are neighbours here, since a pass meets them one
+ * after the other and the table is larger than caches are; each stretch of 64 KiB begins anywhere.
+ */
+static uint64_t first_slot(const struct vc_set *set, const void *pointer)
+{
+	uintptr_t stretch = (uintptr_t)pointer >> 16;
+
+	return (((uintptr_t)pointer >> 4) + (stretch * UINT64_C(0x9e3779b97f4a7c15) >> 24)) &
+	       (set->slots - 1);
+}
+
 /* The slot of a pointer, or the free one where it would go. */
 static uint64_t slot_of(const struct vc_set *set, const void *pointer, uint64_t hash)
 {
-	uint64_t at = hash >> 20 & (set->slots - 1), tag = hash & UINT64_C(0xffffffff00000000);
+	uint64_t at = first_slot(set, pointer), tag = hash & UINT64_C(0xffffffff00000000);
 
 	for (; set->slot[at]; at = (at + 1) & (set->slots - 1))
 		if ((set->slot[at] & UINT64_C(0xffffffff00000000)) == tag &&
@@ -97,17 +121,19 @@ static uint64_t slot_of(const struct vc_set *set, const void *pointer, uint64_t 
 	return at;
 }
 
-static bool set_grow(struct vc_pages *pages, struct vc_set *set)
+static bool set_grow(struct vc_pages *pages, struct vc_set *set, uint64_t least)
 {
 	struct vc_set bigger = *set;
 
 	bigger.slots = set->slots ? set->slots * 2 : FIRST_SLOTS;
+	while (bigger.slots < least)
+		bigger.slots *= 2;
 	bigger.slot = take(pages, bigger.slots * sizeof(uint64_t));
 	if (!bigger.slot)
 		return false;
 	for (uint64_t i = 0; i < set->pointer.count; i++) {
 		uint64_t hash = hash_of(vc_set_at(set, (uint32_t)i));
-		uint64_t at = hash >> 20 & (bigger.slots - 1);
+		uint64_t at = first_slot(&bigger, vc_set_at(set, (uint32_t)i));
 
 		while (bigger.slot[at])
 			at = (at + 1) & (bigger.slots - 1);
@@ -118,12 +144,18 @@ static bool set_grow(struct vc_pages *pages, struct vc_set *set)
 	return true;
 }
 
+void vc_set_reserve(struct vc_pages *pages, struct vc_set *set, uint64_t count)
+{
+	if (count * 2 > set->slots && count * 2 * sizeof(uint64_t) < (pages->limit - pages->taken) / 2)
+		set_grow(pages, set, count * 2);
+}
+
 uint32_t vc_set_add(struct vc_pages *pages, struct vc_set *set, const void *pointer, bool *ret_new)
 {
 	uint64_t hash = hash_of(pointer), at;
 	void **item;
 
-	if (set->pointer.count * 2 >= set->slots && !set_grow(pages, set))
+	if (set->pointer.count * 2 >= set->slots && !set_grow(pages, set, 0))
 		return VC_NOT_THERE;
 	at = slot_of(set, pointer, hash);
 	*ret_new = !set->slot[at];

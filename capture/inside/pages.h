@@ -36,10 +36,14 @@ struct vc_set {
 
 /** A further item of `size` bytes, all zero; NULL: full. Pointers to others may end. */
 void *vc_array_add(struct vc_pages *pages, struct vc_array *array, size_t size);
+/** So many items in all, the new ones all zero. False: full. */
+bool vc_array_fill(struct vc_pages *pages, struct vc_array *array, size_t size, uint64_t count);
 void vc_array_free(struct vc_pages *pages, struct vc_array *array, size_t size);
 /** Number of a pointer, which comes in if it is new; VC_NOT_THERE: full. */
 uint32_t vc_set_add(struct vc_pages *pages, struct vc_set *set, const void *pointer,
 		    bool *ret_new);
+/** Room for so many pointers at once, where there is that much; a set grows by itself too. */
+void vc_set_reserve(struct vc_pages *pages, struct vc_set *set, uint64_t count);
 /** Number of a pointer; VC_NOT_THERE. */
 uint32_t vc_set_find(const struct vc_set *set, const void *pointer);
 void vc_set_free(struct vc_pages *pages, struct vc_set *set);

@@ -303,19 +303,37 @@ static void look_at(struct vc_torch *torch, struct vc_python_object *type, struc
 	}
 }
 
-struct vc_heap_type vc_heap_type(struct vc_torch *torch, struct vc_python_object *type)
+/* Number of its row, made where the type is new; VC_NOT_THERE: no room. */
+static uint32_t number_of(struct vc_torch *torch, struct vc_python_object *type)
 {
-	uint32_t number = vc_set_find(&torch->types, type);
 	struct vc_heap_type looked = {0}, *known;
+	uint32_t number = vc_set_find(&torch->types, type);
 	bool is_new = false;
 
 	if (number != VC_NOT_THERE)
-		return ((struct vc_heap_type *)torch->type.item)[number];
+		return number;
 	look_at(torch, type, &looked);
 	known = vc_array_add(torch->pages, &torch->type, sizeof(*known));
-	if (known && vc_set_add(torch->pages, &torch->types, type, &is_new) != VC_NOT_THERE)
-		*known = looked;
-	return looked;
+	if (!known)
+		return VC_NOT_THERE;
+	*known = looked;
+	return vc_set_add(torch->pages, &torch->types, type, &is_new);
+}
+
+struct vc_heap_type *vc_heap_type_known(struct vc_torch *torch, struct vc_python_object *type)
+{
+	struct vc_kind_memo *memo = &torch->memo[(uintptr_t)type >> 4 & (VC_KIND_MEMOS - 1)];
+	struct vc_heap_type *row = (struct vc_heap_type *)torch->type.item;
+	uint32_t number;
+
+	if (memo->type == type)
+		return row + memo->number;
+	number = number_of(torch, type);
+	if (number == VC_NOT_THERE)
+		return NULL;
+	row = (struct vc_heap_type *)torch->type.item;
+	*memo = (struct vc_kind_memo){type, row[number].kind, number};
+	return row + number;
 }
 
 /* ---- saved tensors of older releases ---- */
@@ -433,36 +451,11 @@ bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tenso
 	return is;
 }
 
-/* By the storage's object, which asks nothing of the tensor's class. */
-static uint64_t storage_itself(struct vc_torch *torch, struct vc_python_object *tensor)
+uint64_t vc_tensor_storage_itself(struct vc_torch *torch, struct vc_python_object *tensor)
 {
 	struct vc_python_object *storage = vc_tensor_call(torch->untyped_storage, tensor);
 	int64_t address = storage ? vc_tensor_number(torch->storage_data_ptr, storage, 0) : 0;
 
 	vc_py.Py_DecRef(storage);
 	return (uint64_t)address;
-}
-
-uint64_t vc_tensor_storage(struct vc_torch *torch, struct vc_python_object *tensor)
-{
-	const struct vc_heap_type type = vc_heap_type(torch, vc_py_type(tensor));
-	struct vc_python_object *layout;
-	uint64_t data;
-	int64_t offset, size;
-
-	if (type.dispatches)
-		return storage_itself(torch, tensor);
-	layout = vc_tensor_get(torch->layout, tensor);
-	if (layout)
-		vc_py.Py_DecRef(layout);
-	if (layout != torch->strided || vc_tensor_is(torch->is_meta, tensor))
-		return 0;
-	data = (uint64_t)vc_tensor_number(torch->data_ptr, tensor, 0);
-	if (!data)
-		return 0;
-	offset = vc_tensor_number(torch->storage_offset, tensor, -1);
-	size = vc_tensor_number(torch->element_size, tensor, -1);
-	if (offset < 0 || size <= 0)
-		return 0;
-	return data - (uint64_t)offset * (uint64_t)size;
 }

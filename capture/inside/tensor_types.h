@@ -31,6 +31,7 @@ struct vc_saved_name {
 	struct vc_python_object *descriptor;
 	struct vc_python_object *unpacked; /* that of the tensor itself, which runs hooks; NULL */
 	char name[32];
+	uint32_t text, detail; /* the walk's strings for it; 0: not made yet */
 };
 
 struct vc_heap_type {
@@ -43,6 +44,7 @@ struct vc_heap_type {
 	bool bare;          /* a saved tensor: of a release that shows nothing of it */
 	uint8_t saved_count;/* a node: names from saved_first on */
 	uint32_t saved_first;
+	uint32_t text;      /* the walk's string for its name; 0: not made yet */
 	struct vc_python_object *next_functions; /* a node: descriptor */
 	struct vc_python_object *variable;       /* an AccumulateGrad: descriptor */
 };
@@ -87,7 +89,8 @@ struct vc_torch {
 	struct vc_array saved_names;   /* struct vc_saved_name */
 	struct vc_kind_memo {          /* kinds of the types asked for last, by their address */
 		const struct vc_python_object *type;
-		uint64_t kind;
+		uint32_t kind;
+		uint32_t number; /* of its row */
 	} memo[VC_KIND_MEMOS];
 };
 
@@ -98,21 +101,30 @@ struct vc_torch {
 bool vc_torch_quiet(struct vc_torch *torch, struct vc_pages *pages, const char **ret_why);
 void vc_torch_done(struct vc_torch *torch);
 
-/** What is known of a type; once memory is full, new ones are "other". */
-struct vc_heap_type vc_heap_type(struct vc_torch *torch, struct vc_python_object *type);
+/** What is known of a type, until the next one is looked at; NULL: memory is full. */
+struct vc_heap_type *vc_heap_type_known(struct vc_torch *torch, struct vc_python_object *type);
+/** The same; once memory is full, new ones are "other". */
+static inline struct vc_heap_type vc_heap_type(struct vc_torch *torch,
+					       struct vc_python_object *type)
+{
+	const struct vc_heap_type *known = vc_heap_type_known(torch, type);
+
+	return known ? *known : (struct vc_heap_type){0};
+}
 static inline enum vc_heap_kind vc_heap_kind(struct vc_torch *torch,
 					     struct vc_python_object *object)
 {
 	struct vc_python_object *type = vc_py_type(object);
 	struct vc_kind_memo *memo = &torch->memo[(uintptr_t)type >> 4 & (VC_KIND_MEMOS - 1)];
 
-	if (memo->type != type)
-		*memo = (struct vc_kind_memo){type, vc_heap_type(torch, type).kind};
+	if (__builtin_expect(memo->type != type, 0))
+		return (enum vc_heap_kind)vc_heap_type(torch, type).kind;
 	return (enum vc_heap_kind)memo->kind;
 }
-static inline struct vc_saved_name vc_saved_name(const struct vc_torch *torch, uint32_t number)
+/** Until the next type is looked at. */
+static inline struct vc_saved_name *vc_saved_name(const struct vc_torch *torch, uint32_t number)
 {
-	return ((struct vc_saved_name *)torch->saved_names.item)[number];
+	return (struct vc_saved_name *)torch->saved_names.item + number;
 }
 
 /** Whether a saved tensor, or the first of several, is of a release that shows nothing of it. */
@@ -140,7 +152,7 @@ struct vc_python_object *vc_tensor_get(struct vc_python_object *getter,
 /** Its gradient, as a new reference. That of a tensor which cannot have one is not asked for: PyTorch warns. */
 struct vc_python_object *vc_tensor_gradient(const struct vc_torch *torch,
 					    struct vc_python_object *tensor);
-/** Address of its storage, 0 where it has none of its own. */
-uint64_t vc_tensor_storage(struct vc_torch *torch, struct vc_python_object *tensor);
+/** Address of its storage by the storage's object, which asks nothing of the tensor's class. */
+uint64_t vc_tensor_storage_itself(struct vc_torch *torch, struct vc_python_object *tensor);
 
 #endif

@@ -6,25 +6,37 @@
 
 #include "capture/inside/holders.h"
 #include "capture/inside/system.h"
+#include "capture/inside/tensor_facts.h"
 #include "capture/inside/tensors_parts.h"
 
 #define TICKS_PER_LOOK 128u
 #define DIMENSIONS_MAX 16u
 
-static uint64_t now(void)
+static uint64_t time_of(clockid_t clock)
 {
 	struct timespec time = {0};
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(clock, &time);
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static uint64_t now(void)
+{
+	return time_of(CLOCK_MONOTONIC);
+}
+
+static bool is_over(clockid_t clock, uint64_t end)
+{
+	return end && time_of(clock) > end;
 }
 
 bool vc_tensors_stop(struct vc_tensors *walk)
 {
 	if (walk->pages.full || walk->cut)
 		return true;
-	if (walk->deadline && ++walk->ticks % TICKS_PER_LOOK == 0 && now() > walk->deadline)
-		walk->cut = true;
+	if (++walk->ticks % TICKS_PER_LOOK == 0)
+		walk->cut = is_over(CLOCK_MONOTONIC, walk->end.clock) ||
+			    is_over(CLOCK_THREAD_CPUTIME_ID, walk->end.processor);
 	return walk->cut;
 }
 
@@ -54,36 +66,18 @@ uint32_t vc_tensors_text(struct vc_tensors *walk, const char *a, const char *b, 
 	return vc_walk_string(walk->file, buffer, text.length);
 }
 
-/* ---- what a tensor is ---- */
-
-/* "float32", of an object that PyTorch has one of for each. */
-static uint32_t dtype_name(struct vc_tensors *walk, struct vc_python_object *tensor)
+uint32_t vc_tensors_type_text(struct vc_tensors *walk, struct vc_python_object *type)
 {
-	struct vc_python_object *dtype = vc_tensor_get(walk->torch.dtype, tensor), *text;
-	uint32_t number, *name;
-	bool is_new = false;
+	struct vc_heap_type *known = vc_heap_type_known(&walk->torch, type);
 
-	if (!dtype)
+	if (!known)
 		return 0;
-	vc_py.Py_DecRef(dtype);
-	number = vc_set_add(&walk->pages, &walk->dtypes, dtype, &is_new);
-	if (number == VC_NOT_THERE)
-		return 0;
-	if (is_new) {
-		const char *words;
-
-		name = vc_array_add(&walk->pages, &walk->dtype_name, sizeof(*name));
-		text = vc_py.PyObject_Str(dtype);
-		words = vc_object_text(text, NULL);
-		if (name && words)
-			*name = vc_tensors_text(
-				walk, strncmp(words, "torch.", 6) ? words : words + 6, NULL, NULL);
-		vc_py.PyErr_Clear();
-		if (text)
-			vc_py.Py_DecRef(text);
-	}
-	return number < walk->dtype_name.count ? ((uint32_t *)walk->dtype_name.item)[number] : 0;
+	if (!known->text)
+		known->text = vc_tensors_text(walk, vc_py_type_name(type), NULL, NULL);
+	return known->text;
 }
+
+/* ---- what a tensor is ---- */
 
 /* Numbers of a tuple of PyTorch's own; 0: it is none, or has too many. */
 static bool numbers_of(struct vc_python_object *tuple, int64_t *number, uint32_t *ret_count)
@@ -106,7 +100,7 @@ static bool numbers_of(struct vc_python_object *tuple, int64_t *number, uint32_t
 	return true;
 }
 
-static uint32_t numbers_text(struct vc_tensors *walk, const int64_t *number, uint32_t count)
+static uint32_t write_numbers(struct vc_tensors *walk, const int64_t *number, uint32_t count)
 {
 	char buffer[VC_WALK_TEXT_MAX];
 	struct vc_text text = vc_text_in(buffer, sizeof(buffer));
@@ -121,6 +115,26 @@ static uint32_t numbers_text(struct vc_tensors *walk, const int64_t *number, uin
 	}
 	vc_text_character(&text, ']');
 	return vc_walk_string(walk->file, buffer, text.length);
+}
+
+/* Most tensors are like others: their texts are at hand. */
+static uint32_t numbers_text(struct vc_tensors *walk, const int64_t *number, uint32_t count)
+{
+	struct vc_shape_text *text;
+	uint64_t hash = count;
+
+	if (count > VC_SHAPE_NUMBERS)
+		return write_numbers(walk, number, count);
+	for (uint32_t i = 0; i < count; i++)
+		hash = (hash ^ (uint64_t)number[i]) * UINT64_C(0x9e3779b97f4a7c15);
+	text = &walk->shapes[(hash >> 32) % VC_SHAPE_TEXTS];
+	if (!text->text || text->count != count ||
+	    memcmp(text->number, number, count * sizeof(*number))) {
+		memcpy(text->number, number, count * sizeof(*number));
+		text->count = count;
+		text->text = write_numbers(walk, number, count);
+	}
+	return text->text;
 }
 
 /* Shape and strides, and with them bytes; returns the end of what it reaches in its storage. */
@@ -155,40 +169,19 @@ static uint64_t describe_shape(struct vc_tensors *walk, struct vc_python_object 
 }
 
 /* Fills a row; returns the end of what it reaches in its storage. */
-static uint64_t describe(struct vc_tensors *walk, struct vc_python_object *tensor, uint64_t address,
-			 struct vc_walk_tensor *row)
+static uint64_t describe(struct vc_tensors *walk, struct vc_python_object *tensor,
+			 const struct vc_tensor_facts *facts, struct vc_walk_tensor *row)
 {
-	struct vc_torch *torch = &walk->torch;
-	struct vc_heap_type type = vc_heap_type(torch, vc_py_type(tensor));
-	struct vc_python_object *grad_fn;
-	int64_t size;
-
 	row->object = (uintptr_t)tensor;
-	row->dtype = dtype_name(walk, tensor);
-	row->type = vc_tensors_text(walk, vc_py_type_name(vc_py_type(tensor)), NULL, NULL);
-	if (vc_tensor_is(torch->requires_grad, tensor))
-		row->flags |= VC_TENSOR_REQUIRES_GRAD;
-	if (vc_tensor_is(torch->is_leaf, tensor))
-		row->flags |= VC_TENSOR_LEAF;
-	if (vc_tensor_view(torch, tensor))
-		row->flags |= VC_TENSOR_VIEW;
-	/* reading it of a view may build it anew */
-	if (!(row->flags & (VC_TENSOR_LEAF | VC_TENSOR_VIEW))) {
-		grad_fn = vc_tensor_get(torch->grad_fn, tensor);
-		if (grad_fn)
-			row->flags |= VC_TENSOR_HAS_GRAD_FN;
-		vc_tensors_keep(walk, grad_fn);
-	}
-	if (type.dispatches) {
-		row->flags |= VC_TENSOR_DISPATCHES;
-		row->data = address;
+	row->dtype = facts->dtype;
+	row->type = vc_tensors_type_text(walk, vc_py_type(tensor));
+	row->flags = facts->flags;
+	row->data = facts->data;
+	if (facts->flags & VC_TENSOR_DISPATCHES)
 		return 0;
-	}
-	size = vc_tensor_number(torch->element_size, tensor, 0);
-	row->data = (uint64_t)vc_tensor_number(torch->data_ptr, tensor, 0);
-	row->device_plus_one = (uint32_t)(vc_tensor_number(torch->get_device, tensor, -1) + 1);
-	row->offset = (uint64_t)vc_tensor_number(torch->storage_offset, tensor, 0);
-	return describe_shape(walk, tensor, (uint64_t)size, row);
+	row->device_plus_one = (uint32_t)(vc_tensor_number(walk->torch.get_device, tensor, -1) + 1);
+	row->offset = facts->offset;
+	return describe_shape(walk, tensor, facts->size, row);
 }
 
 /* ---- rows ---- */
@@ -234,22 +227,23 @@ static uint32_t storage_row(struct vc_tensors *walk, uint64_t address, uint64_t 
 	return number;
 }
 
-static uint32_t new_row(struct vc_tensors *walk, struct vc_python_object *tensor, uint64_t address)
+/* Its number; VC_NOT_THERE: no room. */
+static uint32_t new_row(struct vc_tensors *walk, struct vc_python_object *tensor,
+			struct vc_tensor_facts *facts)
 {
 	struct vc_walk_tensor filled = {0}, *row;
-	uint64_t end = describe(walk, tensor, address, &filled);
-	uint32_t storage = storage_row(walk, address, end, &filled), number;
-	bool is_new = false;
+	uint64_t end = describe(walk, tensor, facts, &filled), number = 0;
+	uint32_t storage = storage_row(walk, facts->storage, end, &filled);
 
 	if (storage == VC_NOT_THERE)
 		return VC_NOT_THERE;
-	row = vc_walk_row(walk->file, VC_WALK_TENSORS, sizeof(*row), NULL);
-	number = row ? vc_set_add(&walk->pages, &walk->tensors, tensor, &is_new) : VC_NOT_THERE;
+	row = vc_walk_row(walk->file, VC_WALK_TENSORS, sizeof(*row), &number);
 	if (!row)
 		return VC_NOT_THERE;
 	filled.storage = storage + 1;
 	*row = filled;
-	return number;
+	facts->row = (uint32_t)number + 1;
+	return (uint32_t)number;
 }
 
 struct parts {
@@ -265,15 +259,12 @@ static void put_inner(struct vc_tensors *walk, struct vc_python_object *tensor,
 
 static void put_part(struct parts *parts, struct vc_python_object *part)
 {
-	uint64_t address;
 	uint32_t number;
 
 	if (part == parts->of || part == parts->grad || parts->depth <= 0 ||
 	    vc_heap_kind(&parts->walk->torch, part) != VC_HEAP_TENSOR)
 		return;
-	number = vc_set_find(&parts->walk->tensors, part);
-	address = number == VC_NOT_THERE ? vc_tensor_storage(&parts->walk->torch, part) : 0;
-	if (number == VC_NOT_THERE && !address) {
+	if (!vc_tensor_facts(parts->walk, part).storage) {
 		put_inner(parts->walk, part, parts->found, parts->name, parts->detail,
 			  parts->depth - 1);
 		return;
@@ -339,33 +330,32 @@ static void put_inner(struct vc_tensors *walk, struct vc_python_object *tensor,
 		if (type.plain && walk->torch.operators && layout && layout != walk->torch.strided)
 			put_sparse(&parts);
 	}
-	if (walk->full) {
-		parts.grad = vc_tensor_gradient(&walk->torch, tensor);
-		vc_tensors_keep(walk, parts.grad);
-	}
+	parts.grad = vc_tensor_facts(walk, tensor).grad;
 	vc_object_visit_all(tensor, visit_part, &parts);
 }
 
 uint32_t vc_tensors_put(struct vc_tensors *walk, struct vc_python_object *tensor,
 			enum vc_tensor_found found, uint32_t name, uint32_t detail)
 {
-	uint32_t number = vc_set_find(&walk->tensors, tensor);
-	uint64_t address;
+	struct vc_tensor_facts *facts = vc_tensor_facts_at(walk, tensor);
+	uint32_t number;
 
-	if (number == VC_NOT_THERE) {
+	if (!facts)
+		return VC_NOT_THERE;
+	number = facts->row - 1;
+	if (!facts->row) {
 		if (vc_tensors_stop(walk))
 			return VC_NOT_THERE;
-		address = vc_tensor_storage(&walk->torch, tensor);
-		if (!address) {
-			bool is_new = false;
+		if (!facts->storage) {
+			bool is_new = !facts->looked_into;
 
-			vc_set_add(&walk->pages, &walk->wrappers, tensor, &is_new);
+			facts->looked_into = true;
 			walk->summary.without_memory += is_new;
 			if (is_new || found != VC_FOUND_OBJECT)
 				put_inner(walk, tensor, found, name, detail, 3);
 			return VC_NOT_THERE;
 		}
-		number = new_row(walk, tensor, address);
+		number = new_row(walk, tensor, facts);
 		if (number == VC_NOT_THERE)
 			return VC_NOT_THERE;
 	}
@@ -458,17 +448,24 @@ static void sort_reached(struct vc_tensors *walk, const struct vc_holders *found
 	vc_set_free(&walk->pages, &listed);
 }
 
+static uint64_t half_way(clockid_t clock, uint64_t end)
+{
+	uint64_t began = time_of(clock);
+
+	return end > began ? began + (end - began) / 2 : end;
+}
+
 /* What tensors are matters more than what keeps them: that has half of the time. */
 static void find_holders(struct vc_tensors *walk, struct vc_holders *found)
 {
-	uint64_t end = walk->deadline, began = now();
+	struct vc_tensors_end end = walk->end;
 
-	if (end > began)
-		walk->deadline = began + (end - began) / 2;
+	walk->end.processor = half_way(CLOCK_THREAD_CPUTIME_ID, end.processor);
+	walk->end.clock = half_way(CLOCK_MONOTONIC, end.clock);
 	vc_holders_find(walk, found);
 	walk->holders_cut = walk->cut;
 	walk->cut = false;
-	walk->deadline = end;
+	walk->end = end;
 }
 
 static void walk_all(struct vc_tensors *walk, bool holders)
@@ -509,17 +506,14 @@ static void let_go(struct vc_tensors *walk)
 		vc_py.Py_DecRef(walk->heap);
 	for (size_t i = 0; i < sizeof(walk->by_kind) / sizeof(walk->by_kind[0]); i++)
 		vc_array_free(&walk->pages, &walk->by_kind[i], sizeof(void *));
-	vc_set_free(&walk->pages, &walk->tensors);
 	vc_set_free(&walk->pages, &walk->storages);
-	vc_set_free(&walk->pages, &walk->wrappers);
 	vc_set_free(&walk->pages, &walk->modules);
 	vc_array_free(&walk->pages, &walk->module_path, sizeof(uint32_t));
 	vc_set_free(&walk->pages, &walk->named);
 	vc_array_free(&walk->pages, &walk->name, sizeof(uint32_t));
 	vc_set_free(&walk->pages, &walk->nodes);
 	vc_set_free(&walk->pages, &walk->hooks);
-	vc_set_free(&walk->pages, &walk->dtypes);
-	vc_array_free(&walk->pages, &walk->dtype_name, sizeof(uint32_t));
+	vc_tensor_facts_free(walk);
 }
 
 static void write_summary(struct vc_tensors *walk, const char *why, uint64_t began)
@@ -542,12 +536,16 @@ static void write_summary(struct vc_tensors *walk, const char *why, uint64_t beg
 
 bool vc_tensors_walk(const struct vc_tensors_wish *wish, struct vc_walk_file *file)
 {
-	struct vc_tensors walk = {.file = file, .full = wish->full, .deadline = wish->deadline};
+	struct vc_tensors walk = {.file = file, .full = wish->full};
 	struct vc_python_object *error[3];
 	uint64_t began = now();
 	const char *why = NULL;
 	bool collecting = false;
 
+	if (wish->processor)
+		walk.end.processor = time_of(CLOCK_THREAD_CPUTIME_ID) + wish->processor;
+	if (wish->clock)
+		walk.end.clock = began + wish->clock;
 	walk.pages.limit = wish->memory ? wish->memory : VC_TENSORS_MEMORY;
 	vc_py.PyErr_Fetch(&error[0], &error[1], &error[2]);
 	if (!vc_objects_good())

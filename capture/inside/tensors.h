@@ -21,7 +21,8 @@
 struct vc_tensors_wish {
 	bool full;           /* this is the thread that trains */
 	bool holders;        /* what keeps them alive too */
-	uint64_t deadline;   /* of CLOCK_MONOTONIC in nanoseconds; 0: none */
+	uint64_t processor;  /* nanoseconds of this thread's processor time it may take; 0: no limit */
+	uint64_t clock;      /* the same by the clock, for a thread that hardly gets to run */
 	uint64_t memory;     /* bytes at most; 0: VC_TENSORS_MEMORY */
 };
 

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "capture/inside/tensor_facts.h"
 #include "capture/inside/tensors_parts.h"
 
 #define BEHIND_MAX 400u
@@ -45,16 +46,15 @@ void vc_tensors_gradients(struct vc_tensors *walk)
 	struct vc_array *tensors = &walk->by_kind[VC_HEAP_TENSOR];
 
 	for (uint64_t i = 0; i < tensors->count && !vc_tensors_stop(walk); i++) {
-		struct vc_python_object *tensor = vc_tensors_item(tensors, i), *grad;
+		struct vc_python_object *tensor = vc_tensors_item(tensors, i);
+		struct vc_tensor_facts facts;
 		struct vc_heap_type type = vc_heap_type(torch, vc_py_type(tensor));
 
 		if (type.main_grad && vc_tensors_name(walk, tensor))
 			main_gradient(walk, tensor);
-		if (!vc_tensor_is(torch->requires_grad, tensor))
-			continue;
-		grad = vc_tensor_gradient(torch, tensor);
-		if (grad && vc_tensors_keep(walk, grad))
-			put_gradient(walk, tensor, grad, ".grad");
+		facts = vc_tensor_facts(walk, tensor);
+		if (facts.grad)
+			put_gradient(walk, tensor, facts.grad, ".grad");
 	}
 }
 
@@ -64,7 +64,6 @@ void vc_tensors_gradients(struct vc_tensors *walk)
 static void push(struct vc_tensors *walk, struct vc_python_object *node)
 {
 	struct vc_walk_node *row;
-	const char *name;
 	bool is_new = false;
 
 	if (!node || vc_heap_kind(&walk->torch, node) != VC_HEAP_NODE)
@@ -74,23 +73,18 @@ static void push(struct vc_tensors *walk, struct vc_python_object *node)
 	row = vc_walk_row(walk->file, VC_WALK_NODES, sizeof(*row), NULL);
 	if (!row || vc_set_add(&walk->pages, &walk->nodes, node, &is_new) == VC_NOT_THERE)
 		return;
-	name = vc_py_type_name(vc_py_type(node));
 	row->object = (uintptr_t)node;
-	row->name = vc_walk_string(walk->file, name, strlen(name));
+	row->name = vc_tensors_type_text(walk, vc_py_type(node));
 	vc_py.Py_IncRef(node);
 	vc_tensors_keep(walk, node);
 }
 
-/* The node that made a tensor, kept; NULL. A view's may be built anew on reading: its base's. */
+/* The node that made a tensor; NULL. A view's may be built anew on reading: its base's. */
 static struct vc_python_object *node_of(struct vc_tensors *walk, struct vc_python_object *tensor)
 {
-	struct vc_python_object *base = NULL, *node;
+	struct vc_tensor_facts facts = vc_tensor_facts(walk, tensor);
 
-	if (vc_tensor_view(&walk->torch, tensor))
-		base = vc_tensor_get(walk->torch._base, tensor);
-	node = vc_tensor_get(walk->torch.grad_fn, base ? base : tensor);
-	vc_tensors_keep(walk, base);
-	return vc_tensors_keep(walk, node) ? node : NULL;
+	return facts.base ? vc_tensor_facts(walk, facts.base).grad_fn : facts.grad_fn;
 }
 
 static void push_of(struct vc_tensors *walk, struct vc_python_object *tensor)
@@ -102,21 +96,18 @@ static void push_of(struct vc_tensors *walk, struct vc_python_object *tensor)
 static uint32_t cast_of(struct vc_tensors *walk, struct vc_python_object *tensor)
 {
 	struct vc_python_object *node = node_of(walk, tensor), *pairs, *pair, *leaf;
-	struct vc_heap_type type;
 
 	if (!node || strcmp(vc_py_type_name(vc_py_type(node)), "ToCopyBackward0"))
 		return 0;
-	type = vc_heap_type(&walk->torch, vc_py_type(node));
-	pairs = type.next_functions ? vc_descriptor_get(type.next_functions, node) : NULL;
-	if (!pairs || !vc_tensors_keep(walk, pairs) || !vc_object_is_sequence(pairs) ||
-	    vc_sequence_length(pairs) != 1)
+	pairs = vc_node_facts(walk, node).next;
+	if (!pairs || vc_sequence_length(pairs) != 1)
 		return 0;
 	pair = vc_sequence_items(pairs)[0];
-	if (!vc_object_is_sequence(pair) || !vc_sequence_length(pair))
+	if (!vc_object_is_sequence(pair) || !vc_sequence_length(pair) ||
+	    vc_heap_kind(&walk->torch, vc_sequence_items(pair)[0]) != VC_HEAP_NODE)
 		return 0;
-	type = vc_heap_type(&walk->torch, vc_py_type(vc_sequence_items(pair)[0]));
-	leaf = type.variable ? vc_tensor_get(type.variable, vc_sequence_items(pair)[0]) : NULL;
-	return leaf && vc_tensors_keep(walk, leaf) ? vc_tensors_name(walk, leaf) : 0;
+	leaf = vc_node_facts(walk, vc_sequence_items(pair)[0]).leaf;
+	return leaf ? vc_tensors_name(walk, leaf) : 0;
 }
 
 static void add_saved_row(struct vc_tensors *walk, uint32_t node, uint32_t tensor, uint32_t name,
@@ -165,6 +156,9 @@ static void put_saved(struct vc_tensors *walk, struct vc_python_object *value, u
 
 /* ---- behind an unpack hook ---- */
 
+static void saved_behind(struct vc_tensors *walk, struct vc_python_object *saved, uint32_t node,
+			 uint32_t name, uint32_t detail);
+
 struct behind {
 	struct vc_tensors *walk;
 	struct vc_array found; /* PyObject *: to be looked at */
@@ -183,7 +177,7 @@ static int visit_behind(struct vc_python_object *object, void *argument)
 		if (!vc_tensors_name(walk, object))
 			put_saved(walk, object, behind->node, behind->name, behind->detail, true);
 	} else if (kind == VC_HEAP_SAVED) {
-		vc_tensors_saved(walk, object, behind->node, behind->name, behind->detail);
+		saved_behind(walk, object, behind->node, behind->name, behind->detail);
 	} else if (kind == VC_HEAP_OTHER && behind->left && !vc_object_is_type(object) &&
 		   vc_py_type(object) != vc_py.PyModule_Type &&
 		   !(vc_py_type(object) == vc_py.PyDict_Type &&
@@ -211,75 +205,47 @@ static void look_behind(struct vc_tensors *walk, struct vc_python_object *hook, 
 	vc_array_free(&walk->pages, &behind.found, sizeof(void *));
 }
 
-void vc_tensors_saved(struct vc_tensors *walk, struct vc_python_object *saved, uint32_t node,
-		      uint32_t name, uint32_t detail)
+/* `saved` is asked for where there is a hook only. */
+static void put_facts(struct vc_tensors *walk, const struct vc_saved_facts *facts,
+		      const struct vc_python_object *saved, uint32_t node, uint32_t name,
+		      uint32_t detail)
 {
-	struct vc_python_object *data, *hook;
 	bool is_new = false, tensor;
 
-	data = vc_py.PyObject_GetAttr(saved, walk->torch.text_data);
-	vc_py.PyErr_Clear();
-	if (!data || data == vc_py._Py_NoneStruct) {
-		vc_py.Py_DecRef(data);
+	if (!facts->data)
 		return;
-	}
-	hook = vc_py.PyObject_GetAttr(saved, walk->torch.text_unpack_hook);
-	vc_py.PyErr_Clear();
-	if (!vc_tensors_keep(walk, data) || !vc_tensors_keep(walk, hook))
-		return;
-	if (hook == vc_py._Py_NoneStruct)
-		hook = NULL;
-	tensor = vc_heap_kind(&walk->torch, data) == VC_HEAP_TENSOR;
-	if (tensor || vc_object_is_sequence(data))
-		put_saved(walk, data, node, name, detail, hook != NULL);
-	if (tensor || !hook)
+	tensor = vc_heap_kind(&walk->torch, facts->data) == VC_HEAP_TENSOR;
+	if (tensor || vc_object_is_sequence(facts->data))
+		put_saved(walk, facts->data, node, name, detail, facts->hook != NULL);
+	if (tensor || !facts->hook)
 		return;
 	walk->summary.opaque++;
 	/* what was packed first: with it, a hook finds what it needs */
 	vc_set_add(&walk->pages, &walk->hooks, saved, &is_new);
 	if (is_new) {
-		look_behind(walk, data, node, name);
-		look_behind(walk, hook, node, name);
+		look_behind(walk, facts->data, node, name);
+		look_behind(walk, facts->hook, node, name);
 	}
+}
+
+static void saved_behind(struct vc_tensors *walk, struct vc_python_object *saved, uint32_t node,
+			 uint32_t name, uint32_t detail)
+{
+	struct vc_saved_facts facts = vc_saved_facts(walk, saved);
+
+	put_facts(walk, &facts, saved, node, name, detail);
 }
 
 /* ---- the graph ---- */
 
-static void put_unpacked(struct vc_tensors *walk, struct vc_python_object *value, uint32_t node,
-			 uint32_t name, uint32_t detail)
-{
-	if (value && vc_tensors_keep(walk, value) &&
-	    (vc_object_is_sequence(value) || vc_heap_kind(&walk->torch, value) == VC_HEAP_TENSOR))
-		put_saved(walk, value, node, name, detail, false);
-}
-
 static void node_saved(struct vc_tensors *walk, struct vc_python_object *node, uint32_t number,
-		       const struct vc_heap_type *type)
+		       const struct vc_node_facts *facts)
 {
-	const char *label = vc_py_type_name(vc_py_type(node));
+	for (uint32_t i = 0; i < facts->count; i++) {
+		struct vc_saved_item item = vc_saved_item(walk, facts->first + i);
+		struct vc_saved_name name = vc_saved_text(walk, node, item.name);
 
-	for (uint32_t i = 0; i < type->saved_count; i++) {
-		struct vc_saved_name saved = vc_saved_name(&walk->torch, type->saved_first + i);
-		struct vc_python_object *value = vc_descriptor_get(saved.descriptor, node);
-		uint32_t name, detail;
-
-		if (!value || !vc_tensors_keep(walk, value) || value == vc_py._Py_NoneStruct)
-			continue;
-		name = vc_walk_string(walk->file, saved.name, strlen(saved.name));
-		detail = vc_tensors_text(walk, label, ".", saved.name);
-		if (vc_saved_bare(&walk->torch, value)) {
-			put_unpacked(walk, vc_saved_unpacked(&walk->torch, node, &saved, value), number,
-				     name, detail);
-		} else if (vc_object_is_sequence(value)) {
-			for (uint64_t j = 0; j < vc_sequence_length(value); j++) {
-				struct vc_python_object *one = vc_sequence_items(value)[j];
-
-				if (vc_heap_kind(&walk->torch, one) == VC_HEAP_SAVED)
-					vc_tensors_saved(walk, one, number, name, detail);
-			}
-		} else if (vc_heap_kind(&walk->torch, value) == VC_HEAP_SAVED) {
-			vc_tensors_saved(walk, value, number, name, detail);
-		}
+		put_facts(walk, &item.facts, item.saved, number, name.text, name.detail);
 	}
 }
 
@@ -302,27 +268,19 @@ static void node_context(struct vc_tensors *walk, struct vc_python_object *node)
 	vc_tensors_keep(walk, dict);
 }
 
-static void node_leaf(struct vc_tensors *walk, struct vc_python_object *node,
-		      struct vc_python_object *variable)
+static void node_leaf(struct vc_tensors *walk, struct vc_python_object *leaf)
 {
-	struct vc_python_object *leaf = vc_tensor_get(variable, node);
 	uint32_t name;
 
-	if (!leaf || !vc_tensors_keep(walk, leaf) ||
-	    vc_heap_kind(&walk->torch, leaf) != VC_HEAP_TENSOR)
+	if (vc_heap_kind(&walk->torch, leaf) != VC_HEAP_TENSOR)
 		return;
 	name = vc_tensors_name(walk, leaf);
 	vc_tensors_put(walk, leaf, name ? VC_FOUND_PARAMETER : VC_FOUND_CONTEXT, name,
 		       name ? 0 : vc_tensors_text(walk, "leaf", NULL, NULL));
 }
 
-static void node_next(struct vc_tensors *walk, struct vc_python_object *node,
-		      struct vc_python_object *next_functions)
+static void node_next(struct vc_tensors *walk, struct vc_python_object *pairs)
 {
-	struct vc_python_object *pairs = vc_descriptor_get(next_functions, node);
-
-	if (!pairs || !vc_tensors_keep(walk, pairs) || !vc_object_is_sequence(pairs))
-		return;
 	for (uint64_t i = 0; i < vc_sequence_length(pairs); i++) {
 		struct vc_python_object *pair = vc_sequence_items(pairs)[i];
 
@@ -347,15 +305,14 @@ void vc_tensors_graph(struct vc_tensors *walk)
 		push(walk, vc_tensors_item(nodes, i));
 	for (uint32_t i = 0; i < walk->nodes.pointer.count && !vc_tensors_stop(walk); i++) {
 		struct vc_python_object *node = vc_set_at(&walk->nodes, i);
-		struct vc_heap_type type = vc_heap_type(&walk->torch, vc_py_type(node));
+		struct vc_node_facts facts = vc_node_facts(walk, node);
 
-		if (walk->full)
-			node_saved(walk, node, i, &type);
-		if (type.has_dict)
+		node_saved(walk, node, i, &facts);
+		if (vc_heap_type(&walk->torch, vc_py_type(node)).has_dict)
 			node_context(walk, node);
-		if (type.variable)
-			node_leaf(walk, node, type.variable);
-		else
-			node_next(walk, node, type.next_functions);
+		if (facts.leaf)
+			node_leaf(walk, facts.leaf);
+		if (facts.next)
+			node_next(walk, facts.next);
 	}
 }

@@ -24,6 +24,7 @@ struct piece {
 	uint8_t *address;
 	uint64_t bytes, rows, room; /* rows written, and rows it has room for */
 	uint64_t first;             /* number of its first row */
+	uint32_t before_plus_one;   /* the piece before it of the same kind */
 };
 
 /* Pieces of one kind, oldest first. */
@@ -199,6 +200,7 @@ static struct piece *piece_add(struct vc_walk_file *walk, enum vc_walk_kind whic
 	piece->room = piece->bytes / kind->row_bytes;
 	piece->rows = 0;
 	piece->first = kind->rows;
+	piece->before_plus_one = kind->last_plus_one;
 	directory()[walk->pieces].kind = which;
 	directory()[walk->pieces].row_bytes = kind->row_bytes;
 	kind->last_plus_one = ++walk->pieces;
@@ -243,13 +245,17 @@ void *vc_walk_row(struct vc_walk_file *walk, enum vc_walk_kind kind, size_t row_
 
 void *vc_walk_row_at(struct vc_walk_file *walk, enum vc_walk_kind kind, uint64_t number)
 {
-	for (uint32_t i = walk->kind[kind].last_plus_one; i > 0; i--) {
-		const struct piece *piece = &walk->piece[i - 1];
+	const struct piece *piece;
 
-		if (directory()[i - 1].kind == kind && number >= piece->first &&
-		    number - piece->first < piece->rows)
-			return piece->address +
-			       (number - piece->first) * walk->kind[kind].row_bytes;
+	if (number >= walk->kind[kind].rows)
+		return NULL;
+	for (uint32_t i = walk->kind[kind].last_plus_one; i > 0; i = piece->before_plus_one) {
+		piece = &walk->piece[i - 1];
+		if (number >= piece->first)
+			return number - piece->first < piece->rows ?
+				piece->address +
+					(number - piece->first) * walk->kind[kind].row_bytes :
+				NULL;
 	}
 	return NULL;
 }

@@ -4,7 +4,7 @@
 
 usage: bench_pytorch.py BINARY_FOLDER [--steps N] [--rounds N]
 Each round runs every way once, in turns, so that a machine that gets slower slows all of them; the table shows
-medians, by processor time of the training process. Needs the real wheel (tests/simtorch/run); exit 77 without it.
+medians, by processor time of the training process. A snapshot comes with its walk over tensors and holders. Needs the real wheel (tests/simtorch/run); exit 77 without it.
 """
 import argparse
 import json
@@ -17,15 +17,16 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 RUN = HERE.parent / "simtorch" / "run"
-WAYS = ("bare", "history python", "history all", "recorded", "with snapshots")
+WAYS = ("bare", "history python", "history all", "recorded", "with snapshots", "one each 100 steps")
 MODELS = ("transformer", "resnet")
 
 
 def prefix(way, vramcore, out, steps):
     if way == "recorded":
         return [vramcore, "run", "--quiet", "--out", out, "--"]
-    if way == "with snapshots":
-        return [vramcore, "run", "--quiet", "--out", out, "--every", "%dsteps" % max(steps // 3, 1), "--"]
+    if way in ("with snapshots", "one each 100 steps"):
+        every = 100 if way == "one each 100 steps" else max(steps // 3, 1)
+        return [vramcore, "run", "--quiet", "--out", out, "--every", "%dsteps" % every, "--"]
     return []
 
 
@@ -50,17 +51,24 @@ def once(options, model, way, folder):
     return found
 
 
+def pause(runs):
+    """What a snapshot adds to its step, of the training thread's processor time: the middle of all."""
+    added = [(longest - statistics.median(run["each"])) * 1e3 for run in runs
+             for longest in run["each"][:run["snapshots"]]]
+    return "%.0f" % statistics.median(added) if added else ""
+
+
 def table(results, model, ways):
     print("\n%s: %d blocks a step" % (model, results[model, "bare"][0]["blocks"] / results[model, "bare"][0]["steps"]))
-    print("| way | steps/s | lost | ns a block | file, bytes |\n|---|--:|--:|--:|--:|")
+    print("| way | steps/s | lost | ns a block | file, bytes | pause, ms |\n|---|--:|--:|--:|--:|--:|")
     bare = statistics.median(r["processor"] / r["steps"] for r in results[model, "bare"])
     for way in ways:
         runs = results[model, way]
         step = statistics.median(r["processor"] / r["steps"] for r in runs)
         blocks = runs[0]["blocks"] / runs[0]["steps"]
-        print("| %s | %.1f | %.1f %% | %.0f | %s |" % (
+        print("| %s | %.1f | %.1f %% | %.0f | %s | %s |" % (
             way, 1 / step, 100 * (1 - bare / step), (step - bare) * 1e9 / blocks,
-            "{:,}".format(runs[-1]["file"]) if runs[-1]["file"] else ""))
+            "{:,}".format(runs[-1]["file"]) if runs[-1]["file"] else "", pause(runs)))
 
 
 def main():

@@ -3,8 +3,9 @@
 """Trains one model and prints how fast: run by bench_pytorch.py with and without a recorder.
 
 usage: pytorch_steps.py --model transformer|resnet [--steps N] [--history none|python|all] [--dump FILE]
-Prints one line of JSON: steps, seconds by the clock and of the processor, blocks of PyTorch's allocator. Warm-up
-steps, in which PyTorch imports parts of itself, are not counted.
+Prints one line of JSON: steps, seconds by the clock and of the processor, blocks of PyTorch's allocator, and the
+training thread's processor time of each step, longest first. Warm-up steps, in which PyTorch imports parts of itself,
+are not counted.
 """
 import argparse
 import importlib.util
@@ -86,13 +87,17 @@ def main():
         step()
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
     clock, processor = time.perf_counter(), time.process_time()
+    each = []
     for _ in range(options.steps):
+        began = time.thread_time()
         step()
+        each.append(time.thread_time() - began)
     clock, processor = time.perf_counter() - clock, time.process_time() - processor
     blocks = torch.cuda.memory_stats()["allocation.all.allocated"] - before
     if options.dump:
         torch.cuda.memory._dump_snapshot(options.dump)
-    print(json.dumps({"steps": options.steps, "seconds": clock, "processor": processor, "blocks": blocks}), flush=True)
+    print(json.dumps({"steps": options.steps, "seconds": clock, "processor": processor, "blocks": blocks,
+                      "each": sorted(each, reverse=True)}), flush=True)
     time.sleep(0.15)
     os._exit(0)  # an interpreter that ends right after a backward may trip over PyTorch's own threads
 

@@ -5,7 +5,6 @@
  */
 #include <dlfcn.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "capture/inside/interpreter_api.h"
 #include "capture/inside/resolve.h"
@@ -38,16 +37,12 @@ int probe_walk(int full, int holders, uint64_t milliseconds, uint64_t memory, ch
 {
 	struct vc_tensors_wish wish = {.full = full, .holders = holders, .memory = memory};
 	struct vc_walk_file *file = vc_walk_begin(1);
-	struct timespec now;
 	uint32_t number;
 	int walked;
 
 	if (!file)
 		return -1;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	if (milliseconds)
-		wish.deadline = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec +
-				milliseconds * 1000000u;
+	wish.processor = milliseconds * 1000000u;
 	walked = vc_tensors_walk(&wish, file);
 	number = vc_walk_finish(file);
 	if (!number || !vc_walk_path(vc_store_path(), number, path, size))

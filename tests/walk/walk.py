@@ -34,7 +34,7 @@ STEPS = words("step_kinds.def", "VC_STEP_KIND")
 
 
 class Walk:
-    def __init__(self, path):
+    def __init__(self, path, summary_only=False):
         with open(path, "rb") as file:
             data = file.read()
         assert data[:14] == b"VRAMCORE-WALK\n", path
@@ -47,7 +47,7 @@ class Walk:
         for kind, (name, layout, fields) in KINDS.items():
             made = collections.namedtuple(name, fields)
             rows = []
-            for part, size in parts[kind]:
+            for part, size in parts[kind] if kind == 14 or not summary_only else ():
                 assert size == struct.calcsize("<" + layout), (name, size)
                 for values in struct.iter_unpack("<" + layout, part):
                     rows.append(made(*[self.text(v) if f in STRINGS else v
@@ -88,8 +88,8 @@ class Walk:
 
 
 class Probe:
-    def __init__(self, library):
-        self.folder = tempfile.mkdtemp(prefix="vramcore-walk-")
+    def __init__(self, library, folder=None):
+        self.folder = tempfile.mkdtemp(prefix="vramcore-walk-", dir=folder)
         self.library = ctypes.PyDLL(library)
         got = self.library.probe_start(self.folder.encode())
         assert got == 0, got
@@ -103,8 +103,8 @@ class Probe:
         return path.value.decode(), got
 
     @staticmethod
-    def read(path):
-        made = Walk(path)
+    def read(path, **options):
+        made = Walk(path, **options)
         os.unlink(path)
         return made
 
