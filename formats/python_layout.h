@@ -72,6 +72,37 @@ enum vc_python_debug_word {
 	VC_PYTHON_DEBUG(code_qualified_name, 37, 42) \
 	VC_PYTHON_DEBUG(code_line_table, 38, 43)     \
 	VC_PYTHON_DEBUG(code_first_line, 39, 44)     \
-	VC_PYTHON_DEBUG(code_instructions, 43, 48)
+	VC_PYTHON_DEBUG(code_local_names, 41, 46)    \
+	VC_PYTHON_DEBUG(code_instructions, 43, 48)   \
+	VC_PYTHON_DEBUG(interpreter_next, 8, 8)      \
+	VC_PYTHON_DEBUG(interpreter_threads, 9, 9)   \
+	VC_PYTHON_DEBUG(thread_next, 21, 24)         \
+	VC_PYTHON_DEBUG(thread_id, 24, 27)           \
+	VC_PYTHON_DEBUG(thread_native_id, 25, 28)
+
+/** The interpreter's own table against ours: whether it is of this version and the two agree. */
+static inline int vc_python_debug_agrees(const struct vc_python_layout *layout, const uint64_t *word)
+{
+	static const char magic[] = VC_PYTHON_DEBUG_MAGIC;
+	const struct {
+		int16_t offset;
+		uint8_t position[2]; /* in 3.13, 3.14 */
+	} compared[] = {
+#define VC_PYTHON_DEBUG(field, in_13, in_14) {layout->field, {in_13, in_14}},
+		VC_PYTHON_DEBUGS(VC_PYTHON_DEBUG)
+#undef VC_PYTHON_DEBUG
+	};
+
+	for (int i = 0; i < 8; i++)
+		if (((const char *)word)[i] != magic[i])
+			return 0;
+	if (word[VC_PYTHON_DEBUG_VERSION] >> 16 != layout->version)
+		return 0;
+	for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++)
+		if (word[compared[i].position[layout->version - 0x030d]] !=
+		    (uint64_t)compared[i].offset)
+			return 0;
+	return 1;
+}
 
 #endif

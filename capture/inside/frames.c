@@ -6,24 +6,32 @@
 #define LOCALS_MAX 4096u
 #define CODE_OPTIMIZED 1u /* of co_flags: locals are in the frame */
 
-/* Where names and number of the local variables are in a code object, and a frame in its object. */
-struct places {
-	uint16_t names, count, flags;
-	int16_t frame;
-};
-
-static struct places places(void)
+/* Offsets that hold in this interpreter; NULL: it is laid out otherwise. */
+static const struct vc_python_layout *known_layout(void)
 {
-	if (vc_py.version < 0x30b)
-		return (struct places){72, 28, 36, -1};
-	if (vc_py.version == 0x30b)
-		return (struct places){96, 76, 48, 24};
-	return (struct places){96, 72, 48, 24};
+	const struct vc_python_layout *layout = vc_python_layout((uint16_t)vc_py.version);
+	uint64_t code = *(const uint64_t *)((const char *)vc_py.PyCode_Type + VC_TYPE_BASIC_SIZE);
+	uint64_t frame = *(const uint64_t *)((const char *)vc_py.PyFrame_Type + VC_TYPE_BASIC_SIZE);
+
+	if (!layout || code != (uint64_t)layout->code_size || frame != (uint64_t)layout->frame_size)
+		return NULL;
+	if (layout->version >= 0x030d &&
+	    (!vc_py._PyRuntime ||
+	     !vc_python_debug_agrees(layout, (const uint64_t *)(const void *)vc_py._PyRuntime)))
+		return NULL;
+	return layout;
+}
+
+/* Of the C stack, between frames: in 3.12 it has code of its own. 3.11 has owners, but no marks. */
+static bool is_mark(const struct vc_python_layout *layout, const char *frame)
+{
+	return layout->frame_owner >= 0 && layout->frame_entry < 0 &&
+	       (uint8_t)frame[layout->frame_owner] >= VC_PYTHON_OWNER_MARK;
 }
 
 static bool view(const char *frame, struct vc_frame_view *ret)
 {
-	struct vc_frame_view made = {.layout = vc_python_layout((uint16_t)vc_py.version)};
+	struct vc_frame_view made = {.layout = known_layout()};
 	uint64_t code;
 
 	if (!frame || !made.layout)
@@ -31,7 +39,8 @@ static bool view(const char *frame, struct vc_frame_view *ret)
 	made.frame = frame;
 	code = *(const uint64_t *)(frame + made.layout->frame_code);
 	made.code = (void *)(uintptr_t)VC_PYTHON_REFERENCE(code);
-	if (!made.code || vc_py_type(made.code) != vc_py.PyCode_Type)
+	if (!made.code || vc_py_type(made.code) != vc_py.PyCode_Type ||
+	    is_mark(made.layout, frame))
 		return false;
 	*ret = made;
 	return true;
@@ -39,14 +48,18 @@ static bool view(const char *frame, struct vc_frame_view *ret)
 
 bool vc_frame_of_object(struct vc_python_object *object, struct vc_frame_view *ret)
 {
-	int16_t inner = places().frame;
+	const struct vc_python_layout *layout = known_layout();
 
-	return view(inner < 0 ? (const char *)object : vc_object_field(object, (size_t)inner), ret);
+	if (!layout)
+		return false;
+	return view(layout->frame_of_object < 0 ?
+			    (const char *)object :
+			    vc_object_field(object, (size_t)layout->frame_of_object), ret);
 }
 
 bool vc_frame_of_generator(struct vc_python_object *object, struct vc_frame_view *ret)
 {
-	const struct vc_python_layout *layout = vc_python_layout((uint16_t)vc_py.version);
+	const struct vc_python_layout *layout = known_layout();
 	uint64_t size = *(const uint64_t *)((const char *)vc_py.PyGen_Type + VC_TYPE_BASIC_SIZE);
 
 	/* up to 3.10 it has a frame object, which is walked by itself */
@@ -70,22 +83,43 @@ bool vc_frame_back(const struct vc_frame_view *frame, struct vc_frame_view *ret)
 	return false;
 }
 
-static struct vc_python_object *names_of(const struct vc_frame_view *frame)
-{
-	struct vc_python_object *names = vc_object_field(frame->code, places().names);
+/* Names of the local variables, in up to three tuples, as their values lie in the frame. */
+struct names {
+	struct vc_python_object *tuple[3];
+	uint32_t count[3];
+};
 
-	return names && vc_py_type(names) == vc_py.PyTuple_Type ? names : NULL;
+static struct names names_of(const struct vc_frame_view *frame)
+{
+	const struct vc_python_layout *layout = frame->layout;
+	const int16_t places[] = {layout->code_local_names, layout->code_cell_names,
+				  layout->code_free_names};
+	const char *code = (const char *)frame->code;
+	int32_t count = *(const int32_t *)(code + layout->code_local_count);
+	struct names names = {0};
+
+	for (size_t i = 0; i < 3 && places[i] >= 0; i++) {
+		struct vc_python_object *tuple = vc_object_field(frame->code, (size_t)places[i]);
+
+		if (!tuple || vc_py_type(tuple) != vc_py.PyTuple_Type ||
+		    vc_sequence_length(tuple) > LOCALS_MAX)
+			return names;
+		names.tuple[i] = tuple;
+		names.count[i] = (uint32_t)vc_sequence_length(tuple);
+		/* later ones of the first tuple are no variables */
+		if (!i && (count < 0 || (uint32_t)count > names.count[0]))
+			return (struct names){0};
+		if (!i)
+			names.count[0] = (uint32_t)count;
+	}
+	return names;
 }
 
 uint32_t vc_frame_locals(const struct vc_frame_view *frame)
 {
-	int32_t count = *(const int32_t *)((const char *)frame->code + places().count);
-	struct vc_python_object *names = names_of(frame);
+	struct names names = names_of(frame);
 
-	if (!names || count < 0 || (uint32_t)count > LOCALS_MAX ||
-	    (uint64_t)count > vc_sequence_length(names))
-		return 0;
-	return (uint32_t)count;
+	return names.count[0] + names.count[1] + names.count[2];
 }
 
 struct vc_python_object *vc_frame_local(const struct vc_frame_view *frame, uint32_t number,
@@ -93,8 +127,13 @@ struct vc_python_object *vc_frame_local(const struct vc_frame_view *frame, uint3
 {
 	const uint64_t *local = (const void *)(frame->frame + frame->layout->frame_locals);
 	struct vc_python_object *value = (void *)(uintptr_t)VC_PYTHON_REFERENCE(local[number]);
+	struct names names = names_of(frame);
 
-	*ret_name = vc_sequence_items(names_of(frame))[number];
+	for (size_t i = 0; i < 3; number -= names.count[i++])
+		if (number < names.count[i]) {
+			*ret_name = vc_sequence_items(names.tuple[i])[number];
+			break;
+		}
 	if (value && vc_py_type(value) == vc_py.PyCell_Type)
 		value = vc_object_field(value, VC_CELL_VALUE);
 	return value;
@@ -144,5 +183,6 @@ const char *vc_frame_function(const struct vc_frame_view *frame)
 
 bool vc_frame_is_function(const struct vc_frame_view *frame)
 {
-	return *(const uint32_t *)((const char *)frame->code + places().flags) & CODE_OPTIMIZED;
+	return *(const uint32_t *)((const char *)frame->code + frame->layout->code_flags) &
+	       CODE_OPTIMIZED;
 }

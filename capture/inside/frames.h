@@ -16,7 +16,7 @@
 
 struct vc_frame_view {
 	const struct vc_python_layout *layout;
-	const char *frame;             /* where its fields are; for 3.9, 3.10 the object itself */
+	const char *frame;             /* where its fields are */
 	struct vc_python_object *code;
 };
 

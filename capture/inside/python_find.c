@@ -62,28 +62,6 @@ static bool type_has_size(const struct vc_object *object, const char *type, int1
 	return at && *(const int64_t *)(at + VC_PYTHON_TYPE_SIZE) == size;
 }
 
-/* The interpreter's own table of offsets against ours. */
-static bool debug_offsets_agree(const struct vc_python_layout *layout, const uint64_t *word)
-{
-	const struct {
-		int16_t offset;
-		uint8_t position[2]; /* in 3.13, 3.14 */
-	} compared[] = {
-#define VC_PYTHON_DEBUG(field, in_13, in_14) {layout->field, {in_13, in_14}},
-		VC_PYTHON_DEBUGS(VC_PYTHON_DEBUG)
-#undef VC_PYTHON_DEBUG
-	};
-
-	if (memcmp(word, VC_PYTHON_DEBUG_MAGIC, 8) ||
-	    word[VC_PYTHON_DEBUG_VERSION] >> 16 != layout->version)
-		return false;
-	for (size_t i = 0; i < sizeof(compared) / sizeof(compared[0]); i++)
-		if (word[compared[i].position[layout->version - 0x030d]] !=
-		    (uint64_t)compared[i].offset)
-			return false;
-	return true;
-}
-
 static bool is_as_known(const struct vc_object *object, const struct vc_python_layout *layout)
 {
 	const uint64_t *runtime = vc_object_data(object, "_PyRuntime");
@@ -96,7 +74,7 @@ static bool is_as_known(const struct vc_object *object, const struct vc_python_l
 			refuse(layout->version, "without a global interpreter lock");
 			return false;
 		}
-		if (!debug_offsets_agree(layout, runtime))
+		if (!vc_python_debug_agrees(layout, runtime))
 			return false;
 	}
 	return type_has_size(object, "PyCode_Type", layout->code_size) &&

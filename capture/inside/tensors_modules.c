@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "capture/inside/paths.h"
+#include "capture/inside/tensor_facts.h"
 #include "capture/inside/tensors_parts.h"
 
 #define DEPTH_MAX 64
@@ -353,7 +354,7 @@ void vc_tensors_flat(struct vc_tensors *walk)
 			text = vc_tensors_text(walk, "flat parameter", NULL, NULL);
 		for (size_t i = 0; i < PARTS; i++) {
 			value = attribute(walk, tensor, name[i]);
-			if (value && vc_tensor_storage(&walk->torch, value))
+			if (value && vc_tensor_facts(walk, value).storage)
 				vc_tensors_put(walk, value, part[i].found, text,
 					       vc_tensors_text(walk, part[i].attribute, NULL, NULL));
 		}

@@ -187,6 +187,15 @@ def check_embedded(version, python, *arguments):
     print(done.stdout.strip() if arguments else f"{version} {library}: embedded", flush=True)
 
 
+def check_locals(version, python):
+    """What the walk reads of frames' local variables, inside the interpreter."""
+    done = subprocess.run([python, HERE / "locals.py", BIN / "libpython_locals.so"], env=ENVIRONMENT,
+                          capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        wrong(f"{python} locals: status {done.returncode}\n{done.stdout[-1000:]}{done.stderr[-1500:]}")
+    print(f"{version} {python}: {done.stdout.splitlines()[-1] if done.stdout else 'nothing'}", flush=True)
+
+
 def check_refused(version, python):
     _, tables = record(python, "finalise.py", status=3)
     for each in tables.values():
@@ -207,6 +216,7 @@ def main():
                 check_embedded(version, python, "bench")
                 continue
             check_version(version, python)
+            check_locals(version, python)
             if not python.endswith(".sh"):
                 check_embedded(version, python)
     for python in found.get("3.8", []) if not sys.argv[2:] else []:
