@@ -64,6 +64,15 @@ static const char *walk_not_known(const struct vc_tables *tables)
 	return "";
 }
 
+/* Whether a moment was taken without the interpreter, which did not answer. */
+static bool missed(const struct vc_tables *tables)
+{
+	for (uint64_t i = 0; i < tables->rows[VC_TABLE_evidence]; i++)
+		if (!strcmp(vc_string(tables, VC_COL_evidence_key, i), "interpreter_missed"))
+			return vc_value(tables, VC_COL_evidence_value, i) != 0;
+	return false;
+}
+
 const char *vc_info_not_known(const struct vc_tables *tables)
 {
 	if (vc_is_import(tables))
@@ -74,7 +83,10 @@ const char *vc_info_not_known(const struct vc_tables *tables)
 		const char *path = vc_string(tables, VC_COL_modules_path, i);
 
 		if (strstr(path, "/libtorch") || strstr(path, "/libc10"))
-			return "not known: tensors, roles (this program reads none of them yet)";
+			return missed(tables) ?
+				"not known: tensors, roles (the Python interpreter did not answer in time: "
+				"the evidence says who had its lock)" :
+				"not known: tensors, roles (PyTorch was not asked at this moment)";
 	}
 	return "not known: tensors, roles (no PyTorch in this process)";
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <sys/utsname.h>
 
 #include "capture/inside/settings.h"
@@ -90,15 +89,6 @@ void vc_facts_name(char *buffer, size_t size)
  * The host may change its environment on another thread: its memory is read through the kernel,
  * which answers with an error where a plain load would fault.
  */
-static size_t peek(const void *from, void *to, size_t length)
-{
-	struct iovec local = {to, length}, remote = {(void *)(uintptr_t)from, length};
-	long got = vc_syscall(SYS_process_vm_readv, vc_sys_getpid(), (long)&local, 1,
-			      (long)&remote, 1, 0);
-
-	return got > 0 ? (size_t)got : 0;
-}
-
 /* Copies a string, page by page; false where it is not readable or too long. */
 static bool peek_text(const char *from, char *to, size_t size)
 {
@@ -109,7 +99,7 @@ static bool peek_text(const char *from, char *to, size_t size)
 
 		if (piece > size - length)
 			piece = size - length;
-		if (peek(from + length, to + length, piece) != piece)
+		if (!vc_sys_peek((uint64_t)(uintptr_t)(from + length), to + length, piece))
 			return false;
 		if (memchr(to + length, '\0', piece))
 			return true;
@@ -186,7 +176,7 @@ static void each_variable(void (*visit)(const char *name, const char *value, voi
 	char *const *list = environ;
 	char *entry;
 
-	for (; list && peek(list, &entry, sizeof(entry)) == sizeof(entry) && entry; list++) {
+	for (; list && vc_sys_peek((uint64_t)(uintptr_t)list, &entry, sizeof(entry)) && entry; list++) {
 		char *equals;
 
 		if (!peek_text(entry, scratch, sizeof(scratch)))

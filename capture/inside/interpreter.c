@@ -10,6 +10,7 @@
 #include "capture/inside/interpreter_api.h"
 #include "capture/inside/interpreter_work.h"
 #include "capture/inside/own_thread.h"
+#include "capture/inside/python_lock.h"
 #include "capture/inside/store.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
@@ -25,6 +26,7 @@
 #define MAIN_FIRST (5 * MILLISECOND)    /* the main thread's share, once the lock can be had */
 #define STEP_FIRST (800 * MILLISECOND)  /* that of another thread that trains */
 #define RUNNING_WAIT (30000 * MILLISECOND)
+#define NAMED_MAX 4
 #define STACK_BYTES (1u << 20)          /* PyTorch's own functions run on it */
 
 enum job_state { JOB_NONE, JOB_WANTED, JOB_TAKEN, JOB_DONE };
@@ -51,6 +53,8 @@ static struct {
 	enum vc_helper_state outcome;
 	uint32_t queued;     /* a pending call waits for the main thread */
 	uint32_t blocked;    /* a thread waits for the interpreter's lock */
+	uint32_t named;      /* times that the lock's holder was said */
+	char who[400];       /* the last one */
 	bool stuck;          /* a job was taken and never ended */
 	struct vc_instant at;
 	struct asked wanted[VC_INTERPRETER_TRIGGERS];
@@ -267,6 +271,19 @@ static enum vc_helper_state start(void)
 	return found == VC_HELPER_STARTING ? VC_HELPER_NO_ANSWER : found;
 }
 
+/* Who has the interpreter's lock and does not give it; for the evidence, a few times at most. */
+static void say_who(void)
+{
+	char who[sizeof(helper.who)];
+
+	if (helper.named == NAMED_MAX || !vc_python_lock_holder(who, sizeof(who)) ||
+	    !strcmp(who, helper.who))
+		return;
+	helper.named++;
+	memcpy(helper.who, who, sizeof(who));
+	vc_store_detail_add("interpreter_missed", who);
+}
+
 /* Asked for and not taken: with the interpreter where `ask`. */
 static void serve_one(enum vc_interpreter_trigger trigger, bool ask)
 {
@@ -286,6 +303,8 @@ static void serve_one(enum vc_interpreter_trigger trigger, bool ask)
 			return;
 	}
 	vc_store_count(VC_COUNTER_INTERPRETER_MISSED);
+	if (ask)
+		say_who();
 	vc_trigger_at(names[trigger].trigger, names[trigger].moment, step_plus_one - 1,
 		      at.number ? &at : NULL);
 }

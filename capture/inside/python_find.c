@@ -101,6 +101,7 @@ static void take(const struct vc_object *object)
 	if (!slot->finalizing)
 		*(void **)&slot->finalizing = vc_object_symbol(object, "_Py_IsFinalizing");
 	slot->eval = (uintptr_t)vc_object_symbol(object, "_PyEval_EvalFrameDefault");
+	slot->runtime = (uintptr_t)vc_object_data(object, "_PyRuntime");
 	slot->generation = vc_modules_generation();
 	if (!is_as_known(object, slot->layout) || !slot->finalizing) {
 		if (!*refused)

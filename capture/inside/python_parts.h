@@ -16,6 +16,7 @@ struct vc_python_interpreter {
 	const struct vc_python_layout *layout;
 	void *(*thread_state)(void);
 	int (*finalizing)(void);
+	uintptr_t runtime;   /* _PyRuntime; 0: not exported */
 	uintptr_t eval;      /* _PyEval_EvalFrameDefault, 0 not exported */
 	uint64_t generation; /* of the loaded objects when it was found */
 };

@@ -220,12 +220,22 @@ def busy():
           ["listed"] * sum(1 for tables in found if blocks(tables)))
 
 
+def line_of(words):
+    with open(PROGRAM, encoding="utf-8") as program:
+        return next(number for number, line in enumerate(program, 1) if words in line)
+
+
 def held():
     """The moment comes all the same, and says what it lacks."""
     found, done = record([PROGRAM, "held"], "--every", "1s")
     check("held: exit status", done.returncode, 0)
     missed = [evidence(tables).get("interpreter_missed") for tables in found]
     check("held: said", any(missed), True)
+    # who holds it up: the line that calls the library
+    said = {row["detail"] for tables in found for row in tables["evidence"]
+            if row["key"] == "interpreter_missed"}
+    wanted = r"thread \d+ \(python\S*\) in how_held of program.py:%d" % line_of("PyDLL(None).usleep")
+    check("held: by whom", [text for text in said if not re.search(wanted, text)], [])
     # totals of counters are those of the time of reading: a later moment says it too
     check("held: its blocks", any(len(blocks(tables)) == 4 and not tables["walks"] for tables in found
                                   if evidence(tables).get("interpreter_missed")), True)

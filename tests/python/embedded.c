@@ -12,9 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "capture/inside/python.h"
+#include "capture/inside/python_lock.h"
 #include "capture/inside/stack.h"
 #include "capture/inside/thread.h"
 #include "tests/unit/store/fixture.h"
@@ -153,6 +157,71 @@ static void test_equal_stacks_are_one(void **state)
 	       "assert f() != a, 'another line'\n");
 }
 
+/* ---- who has the lock ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int asked, answered; /* times */
+	bool held;
+	char who[400];
+} ask = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* A thread that knows nothing of the interpreter, as the recorder's own. */
+static void *asker(void *argument)
+{
+	(void)argument;
+	pthread_mutex_lock(&ask.lock);
+	for (int i = 1; i <= 2; i++) {
+		while (ask.asked < i)
+			pthread_cond_wait(&ask.changed, &ask.lock);
+		ask.held = vc_python_lock_holder(ask.who, sizeof(ask.who));
+		ask.answered = i;
+		pthread_cond_signal(&ask.changed);
+	}
+	pthread_mutex_unlock(&ask.lock);
+	return NULL;
+}
+
+/* Called by the script: has it asked, and comes back with the answer. */
+static uint64_t who_holds(void)
+{
+	int turn;
+
+	pthread_mutex_lock(&ask.lock);
+	turn = ++ask.asked;
+	pthread_cond_broadcast(&ask.changed);
+	while (ask.answered < turn)
+		pthread_cond_wait(&ask.changed, &ask.lock);
+	pthread_mutex_unlock(&ask.lock);
+	return ask.held;
+}
+
+static void test_holder(void **state)
+{
+	pthread_t thread;
+	char wanted[200], text[512], name[16] = "";
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, asker, NULL), 0);
+	snprintf(text, sizeof(text),
+		 "held = ctypes.PYFUNCTYPE(ctypes.c_uint64)(%llu)\n"
+		 "released = ctypes.CFUNCTYPE(ctypes.c_uint64)(%llu)\n"
+		 "def in_library():\n"
+		 "    a = 1\n"
+		 "    return held()\n"
+		 "assert released() == 0, 'nobody has it'\n"
+		 "assert in_library() == 1\n",
+		 (unsigned long long)(uintptr_t)who_holds, (unsigned long long)(uintptr_t)who_holds);
+	script(text);
+	pthread_join(thread, NULL);
+	prctl(PR_GET_NAME, name);
+	/* script() puts five lines before it */
+	snprintf(wanted, sizeof(wanted), "thread %d (%s) in in_library of <string>:%d",
+		 (int)syscall(SYS_gettid), name, 5 + 5);
+	assert_string_equal(ask.who, wanted);
+}
+
 static void test_ends_and_begins(void **state)
 {
 	(void)state;
@@ -228,6 +297,7 @@ int main(int count, char **argument)
 		cmocka_unit_test(test_thread_without_python),
 		cmocka_unit_test(test_stop),
 		cmocka_unit_test(test_equal_stacks_are_one),
+		cmocka_unit_test(test_holder),
 		cmocka_unit_test(test_ends_and_begins),
 	};
 	void *library = count > 1 ? dlopen(argument[1], RTLD_NOW | RTLD_GLOBAL) : NULL;
