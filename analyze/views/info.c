@@ -85,7 +85,7 @@ const char *vc_info_not_known(const struct vc_tables *tables)
 		if (strstr(path, "/libtorch") || strstr(path, "/libc10"))
 			return missed(tables) ?
 				"not known: tensors, roles (the Python interpreter did not answer in time: "
-				"the evidence says who had its lock)" :
+				"see the evidence)" :
 				"not known: tensors, roles (PyTorch was not asked at this moment)";
 	}
 	return "not known: tensors, roles (no PyTorch in this process)";
