@@ -111,6 +111,16 @@ class Sample(unittest.TestCase):
             self.assertIn("Trainer.metric -> Accuracy.seen -> list of ", row["held_by"])
             self.assertEqual(device["bytes"], device["live_bytes"])
 
+    def test_ways_in(self):
+        """The batch is a local variable and saved once; what leaks is in one list alone."""
+        old, _ = self.snapshots("metric")
+        rows = json.loads(ask("holders", "--json", "-n", "0", old))["holders"]
+        targets, = [row for row in rows if row["holder"].endswith("local `targets`")]
+        self.assertEqual((targets["depth"], targets["other_ways"], targets["detail"]), (1, 1, "NllLossBackward0.target"))
+        leaked, = [row for row in rows if "Accuracy.seen" in row["holder"]]
+        self.assertEqual((leaked["count"], leaked["other_ways"]), (99, 0))
+        self.assertIn("1 other way in; saved by NllLossBackward0.target", ask("holders", "--width", "140", "-n", "0", old))
+
     def test_different_moments(self):
         """Before a backward pass there are no gradients, after a step one for each parameter and no activations."""
         before, after = self.snapshots("metric")[0], self.snapshots("hook")[0]

@@ -319,8 +319,25 @@ def class_attribute(check):
     del Holder
 
 
+def count_ways():
+    """A list, a dictionary in a list and two views: one way is told, the others are counted; objects on the way."""
+    global kept, further
+    tensor = big()
+    kept, further = [tensor], [{"key": tensor}, {"views": (tensor[1:], tensor[2:])}]
+    address = tensor.data_ptr()
+    del tensor
+    walk = probe.walk()
+    storage, = [s for s in walk.storages if s.address == address]
+    holder, = [h for h in walk.holders if h.storage == walk.storages.index(storage) + 1]
+    del kept, further
+    # the list and the tensor; beside it the dictionary, and the tuple twice: each view is a way in
+    got = (walk.chain(storage), holder.depth, holder.ways)
+    print("ok  " if got[1:] == (2, 3) and "global `kept`" in got[0] else "FAIL", "count_ways |", got)
+    return got[1:] != (2, 3) or "global `kept`" not in got[0]
+
+
 def main():
-    failed = 0
+    failed = count_ways()
     for function, wanted in CASES:
         said = []
         before = {s.address for s in probe.walk(holders=False).storages}
