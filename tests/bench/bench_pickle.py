@@ -4,7 +4,8 @@
 
 usage: bench_pickle.py BIN [MEGABYTES ...]       (default 1 84; 1000 takes minutes and 7 GB)
 
-Processor time of loading alone; memory is the most that the process had. The best of three.
+Processor time of loading alone, and of whole commands; memory is the most that the process had.
+The best of three.
 """
 import os
 import subprocess
@@ -28,17 +29,22 @@ def best(command):
                                                    for run in runs)
 
 
-def command_seconds(*arguments):
-    before = os.times()
-    subprocess.run([os.path.join(binaries, "vramcore"), *arguments], check=True,
-                   stdout=subprocess.DEVNULL)
-    after = os.times()
-    return (after.children_user - before.children_user +
-            after.children_system - before.children_system)
+def cost(*arguments):
+    """Seconds of user and of system time, MiB: the best of three."""
+    runs = []
+    for _ in range(3):
+        process = subprocess.Popen([os.path.join(binaries, "vramcore"), *arguments],
+                                   stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode in (0, 1), arguments
+        runs.append((usage.ru_utime, usage.ru_stime, usage.ru_maxrss / 1024))
+    return min(runs, key=lambda run: run[0] + run[1])
 
 
-print("| file | pickle.load | import | times as fast | memory | import | part of it | top | diff |")
-print("|---|---|---|---|---|---|---|---|---|")
+lines = []
+print("| file | pickle.load | import | times as fast | memory | import | part of it |")
+print("|---|--:|--:|--:|--:|--:|--:|")
 with tempfile.TemporaryDirectory() as folder:
     for size in sizes:
         path = os.path.join(folder, f"{size:g}.pickle")
@@ -46,8 +52,13 @@ with tempfile.TemporaryDirectory() as folder:
                         path], check=True)
         python, python_memory = best([sys.executable, "-c", LOAD, path])
         ours, our_memory = best([os.path.join(binaries, "bench_torch"), path])
-        print(f"| {os.path.getsize(path) / 1e6:.1f} MB | {python:.3f} s | {ours:.3f} s | "
-              f"{python / ours:.1f} | {python_memory / 1024:.0f} MiB | {our_memory / 1024:.0f} MiB "
-              f"| {our_memory / python_memory:.2f} | {command_seconds('top', path):.2f} s | "
-              f"{command_seconds('diff', path, path):.2f} s |", flush=True)
+        name = f"{os.path.getsize(path) / 1e6:.1f} MB"
+        print(f"| {name} | {python:.3f} s | {ours:.3f} s | {python / ours:.1f} | "
+              f"{python_memory / 1024:.0f} MiB | {our_memory / 1024:.0f} MiB | "
+              f"{our_memory / python_memory:.2f} |", flush=True)
+        for verb, *files in (("top", path), ("timeline", path), ("diff", path, path)):
+            user, system, memory = cost(verb, *files)
+            lines.append(f"| {verb}, {name} | {user:.2f} s | {system:.2f} s | {memory:.0f} MiB |")
         os.unlink(path)
+print("\n| command | user | system | memory |\n|---|--:|--:|--:|")
+print("\n".join(lines))
