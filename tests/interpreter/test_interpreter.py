@@ -22,6 +22,8 @@ NOTEBOOK = os.path.join(HERE, "notebook.py")
 binaries = os.path.abspath(sys.argv[1])
 vramcore = os.path.join(binaries, "vramcore")
 names = sys.argv[2:]
+# PyTorch 2.2 has no function that every backward pass goes through, and a library of its own for NVTX
+OLD = re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", ""))
 failures = 0
 
 
@@ -153,7 +155,7 @@ def start(name):
         check(f"{name}: counter", facts.get("step counter"), "optimizer")
         check(f"{name}: list of segments", facts.get("segments"), "listed")
         check(f"{name}: step", tables["process"][0]["step"], 3)
-        check(f"{name}: moment", tables["process"][0]["moment"], "before-backward")
+        check(f"{name}: moment", tables["process"][0]["moment"], "after-step" if OLD else "before-backward")
         judge(name, tables, facts)
         check(f"{name}: tensors", len(tables["tensors"]) > 0, True)
         check(f"{name}: modules", "Sequential.2" in [row["path"] for row in tables["model_modules"]],
@@ -305,6 +307,9 @@ def main():
     full = os.environ.get("VRAMCORE_FULL") == "1"
     for name, case in cases:
         if name not in names if names else name in LONG and not full:
+            continue
+        if OLD and name in ("marks", "scaler_host"):
+            print(f"SKIPPED {name}: this release of PyTorch has none")
             continue
         if case:
             case(name)

@@ -83,6 +83,8 @@ class Sample(unittest.TestCase):
     def test_metric_and_the_page(self):
         old, new = self.snapshots("metric")
         self.check_leak("metric", old, new)
+        if os.environ.get("SIMTORCH_VERSION"):
+            self.skipTest("the page is of one release of PyTorch")
         page = (SOURCE / "samples/pytorch/README.md").read_text()
         screens = re.findall(r"```\n\$ vramcore (\S+) .*\n((?:.*\n)*?)```", page)
         self.assertEqual([verb for verb, _ in screens], ["run", "diff", "top"])
