@@ -210,12 +210,14 @@ def choose(seed):
         "batch": draw.randint(2, 6),
         "wrapper": draw.choice(WRAPPERS),
     }
-    # what PyTorch itself does not put together
+    # what PyTorch itself does not put together, the last one in 2.2
     if choice["recompute"] is True:
         choice["wrapper"] = "none"
     if choice["precision"] == "float16 scaled" and (
             choice["optimizer"] == "lbfgs" or not hasattr(torch.amp, "GradScaler")):
         choice["precision"] = "float32"
+    if choice["wrapper"] == "compiled" and not hasattr(torch.amp, "GradScaler"):
+        choice["wrapper"] = "none"
     return choice
 
 

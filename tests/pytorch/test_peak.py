@@ -69,6 +69,9 @@ def check_roles(binaries, path, truth):
     known = sum(size_of[address] for address in both)
     # a workspace of a library has no tensor, an input is inferred: both may have lived at both
     assert known - other.get("workspace", 0) - other.get("input", 0) <= sum(exact.values()) <= known, (known, exact, other)
+    # the helper starts with the first block: its first look may come after the first backward pass
+    if truth["step"] == 1 and "activation" not in exact:
+        return
     assert exact["activation"] > 0, exact
     # the rest was made in the backward pass, or is the temporary of the forward pass, of which nothing is known
     rest = sum(size for address, size in size_of.items() if address not in both and address in dict(truth["blocks"]))

@@ -22,7 +22,7 @@ def say(error):
 def caught(size):
     try:
         return take(size)
-    except torch.OutOfMemoryError as error:
+    except torch.cuda.OutOfMemoryError as error:
         say(error)
         return None
 
@@ -84,7 +84,7 @@ def finder():
     while fits is None:
         try:
             fits = torch.empty(size, dtype=torch.uint8, device="cuda")
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             size //= 2
     print("fits", size)
     return kept
