@@ -125,6 +125,8 @@ class Sample(unittest.TestCase):
 
     def test_different_moments(self):
         """Before a backward pass there are no gradients, after a step one for each parameter and no activations."""
+        if re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", "")):
+            self.skipTest("PyTorch 2.2 has no function that every backward pass goes through")
         before, after = self.snapshots("metric")[0], self.snapshots("hook")[0]
         report = json.loads(ask("diff", "--json", "--by", "role", before, after))
         device, = report["devices"]
