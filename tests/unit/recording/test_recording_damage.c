@@ -2,7 +2,8 @@
 /*
  * Damaged recordings: every bit flipped, cut at every length, random damage, hostile sizes. Damage
  * leads to the same tables, or to a fault, or to an error; never to other numbers without a word.
- * VRAMCORE_TEST_LONG=1 flips all bits for three moments and damages 100,000 recordings.
+ * Every fifth bit and every third length; VRAMCORE_FULL=1 takes all, flips bits for three moments and
+ * damages 100,000 recordings.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static const struct vc_convert_options moments[] = {
 
 static int is_long(void)
 {
-	return getenv("VRAMCORE_TEST_LONG") != NULL;
+	return getenv("VRAMCORE_FULL") != NULL;
 }
 
 static void test_every_bit(void **state)
@@ -41,7 +42,7 @@ static void test_every_bit(void **state)
 		struct vc_tables whole;
 
 		convert_whole(&made, &moments[m], &whole);
-		for (uint64_t bit = 0; bit < made.length * 8; bit++) {
+		for (uint64_t bit = 0; bit < made.length * 8; bit += is_long() ? 1 : 5) {
 			struct vc_faults faults = {0};
 			struct vc_tables tables;
 			int error;
@@ -70,7 +71,7 @@ static void test_every_bit(void **state)
 	}
 	printf("bits: %llu same, %llu faults, %llu errors\n", (unsigned long long)same,
 	       (unsigned long long)faults_seen, (unsigned long long)errors);
-	assert_true(same && faults_seen > 5000 && errors > 100);
+	assert_true(same && faults_seen > 5000 && errors > 20);
 	made_end(&made);
 }
 
@@ -97,13 +98,13 @@ static void test_every_length(void **state)
 {
 	struct made_recording made;
 	struct vc_tables whole;
-	uint64_t length, partial = 0;
+	uint64_t length, partial = 0, stride = is_long() ? 1 : 3;
 
 	(void)state;
 	made_golden(&made);
 	convert_whole(&made, NULL, &whole);
 	length = made.length;
-	for (made.length = 0; made.length < length; made.length++) {
+	for (made.length = 0; made.length < length; made.length += stride) {
 		/* a copy that ends where the file does, so that a sanitizer sees a read past it */
 		struct made_recording cut = made;
 		struct vc_faults faults = {0};
@@ -129,7 +130,8 @@ static void test_every_length(void **state)
 		vc_tables_deinit(&tables);
 		partial++;
 	}
-	assert_int_equal(partial, length - VC_ROOT_BYTES);
+	assert_int_equal(partial, (length - 1) / stride - (VC_ROOT_BYTES - 1) / stride);
+	made.length = length;
 	vc_tables_deinit(&whole);
 	made_end(&made);
 }
