@@ -227,11 +227,10 @@ def functional_weights():
 
 @scenario(TORCH_CUBLAS_WORKSPACE_CACHE="1", CUBLAS_WORKSPACE_CONFIG=":4096:2:16:8")
 def workspace():
-    """(4096 * 2 + 16 * 8) KiB, once a thread has multiplied: the backward pass has one of its own."""
-    before, after = trained()
-    size = (4096 * 2 + 16 * 8) << 10
-    torch.cuda.current_blas_handle()
-    return train(mlp(), (before | {"workspace": size}, after | {"workspace": size}))
+    """(4096 * 2 + 16 * 8) KiB for each thread that multiplies: this one, and the backward pass's."""
+    size = 2 * ((4096 * 2 + 16 * 8) << 10)
+    before, after = trained(workspace=size)
+    return train(mlp(), (before, after | {"workspace": size}))
 
 
 @scenario()
@@ -240,28 +239,31 @@ def graph():
     model = mlp()
     optimizer = torch.optim.AdamW(model.parameters(), capturable=True)
     x, y = torch.randn(BATCH, INSIDE, device="cuda"), torch.randn(BATCH, OUTSIDE, device="cuda")
-    roles = {"parameter": blocks(MLP), "gradient": blocks(MLP), "optimizer": 2 * blocks(MLP) + len(MLP) * block(1),
-             "other": X + Y + LOSS}
+    before, after = trained(state=2 * blocks(MLP) + len(MLP) * block(1))
+    after["other"] = X + Y + LOSS
 
-    def step():
+    def step(last=False):
         optimizer.zero_grad(set_to_none=True)
         loss = functional.mse_loss(model(x), y)
-        loss.backward()
+        backward(loss, last and before)
+        if last:
+            say("after-step", after)
         optimizer.step()
         return loss
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        step(), step()
+        for _ in range(STEPS - 1):
+            step()
     torch.cuda.current_stream().wait_stream(side)
     optimizer.zero_grad(set_to_none=True)
     recorded = torch.cuda.CUDAGraph()
     with torch.cuda.graph(recorded):
-        loss = step()
+        loss = step(last=True)
     for _ in range(2):
         recorded.replay()
     torch.cuda.synchronize()
-    ask("replayed", roles)
+    ask("replayed", after)
     return model, optimizer, recorded, loss, x, y
 
 
@@ -500,7 +502,8 @@ def fork(name):
 
 def main():
     # once for all: what PyTorch imports with a first step takes longer than the step
-    for module in ("torch._dynamo", "torch._inductor.config", "torch.distributed.fsdp", "torch.utils.checkpoint", "torch.cuda.graphs"):
+    for module in ("torch._dynamo", "torch._inductor.config", "torch.distributed.fsdp", "torch.utils.checkpoint",
+                   "torch.cuda.graphs"):
         importlib.import_module(module)
     torch.set_num_threads(1)
     failed = [name for name in sys.argv[1:] if not fork(name)]

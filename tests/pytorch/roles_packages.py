@@ -11,8 +11,8 @@ import time
 
 import roles
 import torch
-from roles import BATCH, FLAT, HALF, INSIDE, LOSS, MLP, OUTSIDE, ROOT, STEPS, WIDE, X, Y, block, blocks, in_half, saved, \
-    scenario, train, trained
+from roles import BATCH, FLAT, HALF, INSIDE, LOSS, MLP, OUTSIDE, ROOT, STEPS, WIDE, X, Y
+from roles import block, blocks, in_half, saved, scenario, train, trained
 from torch import nn
 from torch.nn import functional
 

@@ -46,8 +46,8 @@ def record(binaries, folder, when, names, python="python", program="roles.py"):
     (folder / "truth").mkdir(parents=True)
     moments = "1" if FULL else "0"
     done = subprocess.run(
-        [SIMTORCH, "--bin", binaries, binaries / "vramcore", "run", "--quiet", "--out", folder / "out", "--at-step", "3",
-         "--when", when, "--max-files", "40", "--", python, "-W", "ignore", HERE / program, *names],
+        [SIMTORCH, "--bin", binaries, binaries / "vramcore", "run", "--quiet", "--out", folder / "out",
+         "--at-step", "3", "--when", when, "--max-files", "40", "--", python, "-W", "ignore", HERE / program, *names],
         env=ENVIRONMENT | {"ROLES_FOLDER": str(folder / "truth"), "ROLES_MOMENTS": moments}, stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=1200, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -55,8 +55,8 @@ def record(binaries, folder, when, names, python="python", program="roles.py"):
 
 def roles_of(binaries, path):
     """Bytes by role of a snapshot, those of them that are inferred, and what it says is not known."""
-    done = subprocess.run([binaries / "vramcore", "top", "--json", "--by", "role", "-n", "0", path], capture_output=True,
-                          text=True, timeout=300, check=False)
+    done = subprocess.run([binaries / "vramcore", "top", "--json", "--by", "role", "-n", "0", path],
+                          capture_output=True, text=True, timeout=300, check=False)
     report = json.loads(done.stdout)
     if "devices" not in report:
         return report["error"], {}, {}, None
@@ -68,7 +68,8 @@ def roles_of(binaries, path):
 def environment_of_packages(binaries):
     """Its interpreter, which has PyTorch's environment too; None: not to be had."""
     where = "import sys; print(sys.prefix, sys.path[-1])"
-    done = subprocess.run([SIMTORCH, "--bin", binaries, "python", "-c", where], capture_output=True, text=True, check=False)
+    done = subprocess.run([SIMTORCH, "--bin", binaries, "python", "-c", where], capture_output=True, text=True,
+                          check=False)
     if done.returncode:
         print(done.stdout)
         return None
@@ -118,7 +119,8 @@ def judge(binaries, folder, when, table):
                            key=lambda one: one[0].get("number", 0))
             name = f"{told['scenario']}, rank {told['rank']}"
             if [one[0].get("moment") for one in found] != [moment["moment"] for moment in wanted]:
-                wrong.append(f"{name}: snapshots {[one[0] for one in found]}, wanted {wanted}")
+                wrong.append(f"{name}: snapshots of {[one[0].get('moment', one[0]) for one in found]}, not of "
+                             f"{[moment['moment'] for moment in wanted]}")
                 continue
             for moment, (_, roles, inferred, not_known) in zip(wanted, found):
                 count += 1
