@@ -4,7 +4,8 @@
  *
  * Pure. Sites are matched by key (names.h). The interval is in steps where both ends know theirs
  * and they differ, else in seconds. The shape of a growth is told from when the blocks were born
- * that are live in the last file and were not in the first:
+ * that are live in the last file and were not in the first; of these, oldest first, as many bytes as
+ * the site grew by: what it frees and allocates anew in each step is no growth.
  *   once       all within one hundredth of the interval
  *   stopped    none in the second half of the interval
  *   linear     at least four, and at every point of the interval the share of bytes born so far

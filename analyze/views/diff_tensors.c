@@ -442,7 +442,7 @@ static int look_at_born(struct work *work, struct born *born)
 		note_held(work, row, block);
 	}
 	for (uint64_t i = 0; i < born->shaped && !error; i++) {
-		rows[i].shape = vc_births_shape(&born->births[i]);
+		rows[i].shape = vc_births_shape(&born->births[i], rows[i].growth);
 		if (rows[i].held_count)
 			error = put_words(work, &rows[i], born->votes[i].step);
 	}

@@ -33,28 +33,60 @@ void vc_births_add(struct vc_births *births, double share, uint64_t bytes)
 	births->bytes += bytes;
 	if (bytes > births->largest)
 		births->largest = bytes;
-	births->bin[bin < VC_SHAPE_BINS ? bin : VC_SHAPE_BINS - 1] += bytes;
+	bin = bin < VC_SHAPE_BINS ? bin : VC_SHAPE_BINS - 1;
+	births->bin[bin] += bytes;
+	births->bin_count[bin]++;
+	if (share > births->bin_last[bin])
+		births->bin_last[bin] = share;
 }
 
-enum vc_shape vc_births_shape(const struct vc_births *births)
+/*
+ * What a site frees and allocates anew in each step was born late and is no growth: of the births those
+ * count that came first, up to the bytes that it grew by.
+ */
+static struct vc_births oldest(const struct vc_births *births, int64_t growth)
 {
-	double total = (double)births->bytes, sum = 0, farthest = 0;
+	struct vc_births kept = *births;
+	uint64_t left = growth > 0 ? (uint64_t)growth : UINT64_MAX;
 
-	if (!births->count || !births->bytes)
+	kept.bytes = kept.count = 0;
+	for (unsigned i = 0; i < VC_SHAPE_BINS; i++) {
+		double share;
+
+		if (!births->bin[i])
+			continue;
+		kept.bin[i] = births->bin[i] < left ? births->bin[i] : left;
+		if (!kept.bin[i])
+			continue;
+		share = (double)kept.bin[i] / (double)births->bin[i];
+		kept.last = births->bin_last[i];
+		kept.bytes += kept.bin[i];
+		kept.count += (uint64_t)ceil(births->bin_count[i] * share);
+		left -= kept.bin[i];
+	}
+	return kept;
+}
+
+enum vc_shape vc_births_shape(const struct vc_births *all, int64_t growth)
+{
+	struct vc_births births = oldest(all, growth);
+	double total = (double)births.bytes, sum = 0, farthest = 0;
+
+	if (!births.count || !births.bytes)
 		return VC_SHAPE_NONE;
-	if (births->last - births->first <= 0.01)
+	if (births.last - births.first <= 0.01)
 		return VC_SHAPE_ONCE;
-	if (births->last < 0.5)
+	if (births.last < 0.5)
 		return VC_SHAPE_STOPPED;
 	for (unsigned i = 0; i < VC_SHAPE_BINS; i++) {
 		double distance;
 
-		sum += (double)births->bin[i];
+		sum += (double)births.bin[i];
 		distance = fabs(sum / total - (double)(i + 1) / VC_SHAPE_BINS);
 		if (distance > farthest)
 			farthest = distance;
 	}
-	return births->count >= 4 && farthest <= 0.1 + (double)births->largest / total ?
+	return births.count >= 4 && farthest <= 0.1 + (double)births.largest / total ?
 		VC_SHAPE_LINEAR : VC_SHAPE_IRREGULAR;
 }
 
@@ -148,6 +180,6 @@ int vc_shape_find(const struct vc_diff_input *first, const struct vc_diff_input 
 		vc_births_add(&births[row_of[group] - 1], at, bytes);
 	}
 	for (uint64_t i = 0; i < shaped; i++)
-		device->rows[i].shape = vc_births_shape(&births[i]);
+		device->rows[i].shape = vc_births_shape(&births[i], device->rows[i].growth);
 	return 0;
 }

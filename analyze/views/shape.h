@@ -13,12 +13,15 @@ enum { VC_SHAPE_BINS = 100 };
 struct vc_births {
 	uint64_t count, bytes, largest;
 	double first, last;
-	uint64_t bin[VC_SHAPE_BINS];
+	uint64_t bin[VC_SHAPE_BINS];      /* bytes */
+	uint32_t bin_count[VC_SHAPE_BINS];
+	double bin_last[VC_SHAPE_BINS];
 };
 
 /** Adds a birth; those outside the interval count for its ends. */
 void vc_births_add(struct vc_births *births, double share, uint64_t bytes);
-enum vc_shape vc_births_shape(const struct vc_births *births);
+/** Of the oldest ones that are as many bytes as the site grew by. */
+enum vc_shape vc_births_shape(const struct vc_births *births, int64_t growth);
 
 /** The interval between two files, on the axis and by birth number. */
 struct vc_interval {

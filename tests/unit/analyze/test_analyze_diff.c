@@ -198,13 +198,19 @@ static void test_no_axis(void **state)
 	assert_int_equal(diff.devices[0].rows[0].shape, VC_SHAPE_NONE);
 }
 
-static enum vc_shape shape_of(const double *at, unsigned count)
+/* Of a site that has `freed` blocks less than were born. */
+static enum vc_shape shape_beside(const double *at, unsigned count, unsigned freed)
 {
 	struct vc_births births = {0};
 
 	for (unsigned i = 0; i < count; i++)
 		vc_births_add(&births, at[i], 10);
-	return vc_births_shape(&births);
+	return vc_births_shape(&births, 10 * (int64_t)(count - freed));
+}
+
+static enum vc_shape shape_of(const double *at, unsigned count)
+{
+	return shape_beside(at, count, 0);
 }
 
 static void test_shapes(void **state)
@@ -225,6 +231,12 @@ static void test_shapes(void **state)
 			 VC_SHAPE_IRREGULAR);
 	assert_int_equal(shape_of((const double[]){0.25, 0.5, 0.75, 1}, 4), VC_SHAPE_LINEAR);
 	assert_int_equal(shape_of(NULL, 0), VC_SHAPE_NONE);
+	/* what was freed meanwhile came back at the end: two that stay, and four of each step */
+	assert_int_equal(shape_of((const double[]){0.3, 0.3, 1, 1, 1, 1}, 6), VC_SHAPE_IRREGULAR);
+	assert_int_equal(shape_beside((const double[]){0.3, 0.3, 1, 1, 1, 1}, 6, 4), VC_SHAPE_ONCE);
+	assert_int_equal(shape_beside((const double[]){0.2, 0.4, 0.6, 0.8, 1, 1, 1}, 7, 2),
+			 VC_SHAPE_LINEAR);
+	assert_int_equal(shape_beside((const double[]){0.1, 0.3, 1, 1}, 4, 2), VC_SHAPE_STOPPED);
 }
 
 /* 30 sites grow, 10 shrink; 8 rows are shown: 6 that grew, 2 that shrank, the rest is counted. */
