@@ -40,7 +40,7 @@ class Leak(unittest.TestCase):
             [VRAMCORE, "run", "--out", out, "--at-step", ",".join(map(str, steps)), *options, "--", *command],
             env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("vramcore: %d snapshots in" % len(steps), done.stderr)
+        self.assertIn("vramcore: %d snapshot%s in" % (len(steps), "s"[:len(steps) > 1]), done.stderr)
         self.assertIn("1 of 1 process used the device and was recorded", done.stderr)
         found = [next(out.glob("*.step%d.step.vramcore" % step)) for step in steps]
         self.assertEqual(len(list(out.iterdir())), len(steps))
@@ -94,6 +94,19 @@ class Leak(unittest.TestCase):
         device = self.diff(old, new)["devices"][0]
         self.assertEqual(device["growth"], 0)
         self.assertEqual(device["rows"], [])
+
+    def test_peak(self):
+        """The highest moment of step 40: all that forward saved and the first scratch of backward."""
+        path, = self.record("peak", (40,), BIN / "train", "--steps", "45", options=("--when", "peak"))
+        done = subprocess.run([VRAMCORE, "top", "--json", path], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+        report = json.loads(done.stdout)
+        device, = report["devices"]
+        self.assertEqual((report["file"]["moment"], report["file"]["step"], report["file"]["phase"]), ("peak", 40, "backward"))
+        weights, activations, scratch = 12 * 4 * (40 << 20), 12 * 2 * (640 << 10), 320 << 10
+        live = weights + activations + scratch + 40 * CACHED_BYTES
+        self.assertEqual((device["live_bytes"], device["live_count"]), (live, 48 + 24 + 1 + 40))
+        self.assertEqual(device["device"]["step_peak"], live)
+        self.assertTrue(report["evidence"]["complete"])
 
     def test_without_reports(self):
         """The line that missed the cache is named, and it is said that it need not be the one that leaks."""
