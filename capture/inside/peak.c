@@ -99,13 +99,12 @@ void vc_peak_begin(void)
 	}
 }
 
-bool vc_peak_end(struct vc_instant *ret)
+/* The mark of the device that was fullest, with the highest bytes of the others. */
+static bool fullest(struct vc_instant *ret)
 {
 	struct vc_instant best = {0};
 	uint64_t most = 0, peak[sizeof(best.peak) / sizeof(best.peak[0])] = {0};
 
-	if (!vc_store_ready() || !__atomic_exchange_n(&vc_peak_watched, 0, __ATOMIC_SEQ_CST))
-		return false;
 	for (unsigned int i = 0; i < VC_DEVICES_MAX; i++) {
 		struct mark *mark = &marks[i];
 		uint64_t bytes;
@@ -127,6 +126,20 @@ bool vc_peak_end(struct vc_instant *ret)
 	memcpy(best.peak, peak, sizeof(peak));
 	*ret = best;
 	return true;
+}
+
+bool vc_peak_end(struct vc_instant *ret)
+{
+	return vc_store_ready() && __atomic_exchange_n(&vc_peak_watched, 0, __ATOMIC_SEQ_CST) &&
+	       fullest(ret);
+}
+
+uint64_t vc_peak_number(void)
+{
+	struct vc_instant at;
+
+	return vc_store_ready() && __atomic_load_n(&vc_peak_watched, __ATOMIC_SEQ_CST) &&
+	       fullest(&at) ? at.number : 0;
 }
 
 void vc_peak_forget(void)

@@ -40,6 +40,8 @@ void vc_peak_begin(void);
  * watched, or no device has anything.
  */
 bool vc_peak_end(struct vc_instant *ret);
+/** The number of that moment, as far as the step has come; 0: there is none. */
+uint64_t vc_peak_number(void);
 /** In a forked child. */
 void vc_peak_forget(void);
 

@@ -25,6 +25,14 @@
 /* Which moment of a step is shown. */
 enum when { WHEN_BEFORE_BACKWARD, WHEN_AFTER_STEP, WHEN_PEAK };
 
+#define WALKS_MAX 4 /* of one step */
+
+/* A walk before a backward pass; walk_plus_one 0: none. */
+struct early_walk {
+	uint64_t number;
+	uint32_t walk_plus_one;
+};
+
 static struct {
 	uint64_t at_step[STEPS_MAX];
 	uint32_t at_steps;
@@ -35,7 +43,8 @@ static struct {
 	bool selected;                       /* this rank takes step and time triggers */
 	bool at_exit;
 	enum when when;                      /* before the backward pass: where there is one */
-	uint32_t walk_plus_one;              /* before that of the step that is watched; 0: none */
+	struct early_walk before, last;      /* of the step that is watched: see keep_walk */
+	uint32_t walks;
 	int signal;
 	uint64_t asked_seen;
 	uint32_t failures_taken;
@@ -239,6 +248,31 @@ static void take_step(const char *trigger, uint64_t step, const struct vc_instan
 			   "after-step", step, at);
 }
 
+static void drop_walk(struct early_walk *walk)
+{
+	if (walk->walk_plus_one)
+		vc_walk_remove(walk->walk_plus_one);
+	walk->walk_plus_one = 0;
+}
+
+/* The last walk before the highest moment, else the first after it; 0: none is wanted. */
+static uint32_t choose_walk(uint64_t number)
+{
+	bool last = !triggers.before.walk_plus_one || number >= triggers.last.number;
+	uint32_t chosen = last ? triggers.last.walk_plus_one : triggers.before.walk_plus_one;
+
+	if (!chosen)
+		chosen = triggers.before.walk_plus_one;
+	if (!number)
+		chosen = 0;
+	if (chosen != triggers.last.walk_plus_one)
+		drop_walk(&triggers.last);
+	if (chosen != triggers.before.walk_plus_one)
+		drop_walk(&triggers.before);
+	triggers.last.walk_plus_one = triggers.before.walk_plus_one = triggers.walks = 0;
+	return chosen;
+}
+
 /*
  * A step ended whose highest moment is wanted: it is past, and rebuilt from its number. Tensors are
  * looked at before the backward pass, where activations live; a step without one after its end. A
@@ -253,10 +287,7 @@ static void peak_of_step(uint64_t step)
 	chosen = step_chosen(step, &trigger);
 	if (vc_thread_local.interpreter)
 		vc_work_backward_taken(step);
-	at.walk_plus_one = triggers.walk_plus_one;
-	triggers.walk_plus_one = 0;
-	if (at.walk_plus_one && !(known && chosen))
-		vc_walk_remove(at.walk_plus_one);
+	at.walk_plus_one = choose_walk(known && chosen ? at.number : 0);
 	if (chosen)
 		take_step(trigger, step, known ? &at : NULL);
 	if (!step_chosen(step + 1, &trigger))
@@ -264,6 +295,25 @@ static void peak_of_step(uint64_t step)
 	vc_peak_begin();
 	if (vc_thread_local.interpreter)
 		vc_work_before_backward(trigger, step + 1);
+}
+
+/*
+ * A step may have several backward passes, and its highest moment be in any: before each, tensors
+ * are looked at again while the last pass came higher than all before it.
+ */
+static void keep_walk(const char *trigger, uint64_t step)
+{
+	uint64_t highest = vc_peak_number();
+	struct vc_instant at = {0};
+
+	if (triggers.last.walk_plus_one && highest <= triggers.last.number)
+		return;
+	drop_walk(&triggers.before);
+	triggers.before = triggers.last;
+	vc_store_instant(&at);
+	triggers.last = (struct early_walk){at.number, vc_work_walk(at.number, false)};
+	if (++triggers.walks < WALKS_MAX && triggers.last.walk_plus_one)
+		vc_work_before_backward(trigger, step);
 }
 
 void vc_trigger_first_backward(void)
@@ -277,14 +327,10 @@ void vc_trigger_first_backward(void)
 
 void vc_trigger_before_backward(const char *trigger, uint64_t step)
 {
-	struct vc_instant at;
-
-	if (triggers.when != WHEN_PEAK) {
+	if (triggers.when != WHEN_PEAK)
 		vc_trigger_at(trigger, "before-backward", step, NULL);
-		return;
-	}
-	vc_store_instant(&at);
-	triggers.walk_plus_one = vc_work_walk(at.number, false);
+	else
+		keep_walk(trigger, step);
 }
 
 /*

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains for five steps and writes, for each, what PyTorch itself says of its highest moment.
 
-usage: peak.py forward|backward|devices FILE
+usage: peak.py forward|backward|devices|accumulate FILE
 
 forward: a large temporary half way makes the peak. backward: gradients do.
-devices: the second device is the fuller one. FILE gets a line of JSON for each step: the highest
+devices: the second device is the fuller one. accumulate: a step has three backward passes. FILE gets a line of JSON for each step: the highest
 bytes by PyTorch's statistics, and by a replay of its own history of events the bytes, whether the peak
-was before the backward pass, and the blocks of that moment with those that lived before the
+was before the (last) backward pass that it belongs to, and the blocks of that moment with those that lived before the
 backward pass too.
 """
 import json
@@ -57,15 +57,15 @@ def touched(trace, one, other):
     return {event["addr"] for event in trace[low + 1:high + 1] if event["action"] in (ALLOCATED, FREED)}
 
 
-def replay(live, trace, begin, middle, end):
-    """The first highest moment of trace[begin:end]: bytes, whether before `middle`, blocks; and what lived at `middle`."""
-    live, best = dict(live), None
-    at_middle = None
+def replay(live, trace, begin, middles, end):
+    """The first highest moment of trace[begin:end]: bytes, blocks, and which of these lived at the last of `middles`
+    before it, else at the first one."""
+    live, at_middles = dict(live), {}
     total = sum(live.values())
     best = (total, begin, dict(live))
     for index in range(begin, end):
-        if index == middle:
-            at_middle = dict(live)
+        if index in middles:
+            at_middles[index] = dict(live)
         event = trace[index]
         if event["action"] == ALLOCATED:
             live[event["addr"]] = event["size"]
@@ -74,7 +74,8 @@ def replay(live, trace, begin, middle, end):
             total -= live.pop(event["addr"])
         if total > best[0]:
             best = (total, index, dict(live))
-    both = set(at_middle) & set(best[2]) - touched(trace, best[1], middle - 1)
+    middle = max((m for m in middles if m <= best[1]), default=middles[0])
+    both = set(at_middles[middle]) & set(best[2]) - touched(trace, best[1], middle - 1)
     return {"bytes": best[0], "before": best[1] < middle, "blocks": sorted(best[2].items()), "both": sorted(both),
             "to_end": sorted(set(best[2]) - touched(trace, best[1], end - 1))}
 
@@ -93,9 +94,11 @@ def main():
             torch.cuda.reset_peak_memory_stats(device)
         begin, live = len(events(fullest)), live_blocks().get(fullest, {})
         x, target = torch.randn(512, 256).cuda(), torch.randint(4000, (512,)).to(f"cuda:{fullest}")
-        loss = nn.functional.cross_entropy(model(x), target)
-        middle = len(events(fullest))
-        loss.backward()
+        middles = []
+        for _ in range(3 if kind == "accumulate" else 1):
+            loss = nn.functional.cross_entropy(model(x), target)
+            middles.append(len(events(fullest)))
+            loss.backward()
         optimizer.step()
         end, highest = len(events(fullest)), torch.cuda.max_memory_allocated(fullest)
         line = {"step": step, "device": fullest, "highest": highest,
@@ -104,7 +107,7 @@ def main():
                 "gradients": sorted(p.grad.data_ptr() for p in model.parameters() if p.device.index == fullest),
                 "state": sorted(v.data_ptr() for s in optimizer.state.values() for v in s.values()
                                 if v.is_cuda and v.device.index == fullest)}
-        line.update(replay(live, events(fullest), begin, middle, end))
+        line.update(replay(live, events(fullest), begin, middles, end))
         lines.append(json.dumps(line))
         optimizer.zero_grad()
         del x, target, loss

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots with --when peak against PyTorch's statistics and a replay of its own history of events.
 
-usage: test_peak.py BIN [forward|backward|devices ...]     77: no PyTorch to be had
+usage: test_peak.py BIN [forward|backward|devices|accumulate ...]     77: no PyTorch to be had
 """
 import json
 import os
@@ -14,7 +14,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = 512  # the gradient that a backward pass begins with, made before it: a variable holds it
 # All of them where VRAMCORE_FULL=1.
-KINDS = ("devices", "forward", "backward")
+KINDS = ("devices", "accumulate", "forward", "backward")
 
 
 def run(binaries, *arguments, status=0):
@@ -62,10 +62,9 @@ def check_roles(binaries, path, truth):
     size_of = {int(row["address"], 16): row["size"] for row in tables(binaries, path)["allocations"] if row["kind"] == "block"}
     exact, other = roles(binaries, path, truth["device"])
     both = set(truth["both"])
-    for role, name in (("parameter", "parameters"), ("optimizer", "state")):
+    for role, name in (("parameter", "parameters"), ("optimizer", "state"), ("gradient", "gradients")):
         expected = sum(size_of[address] for address in truth[name] if address in both & set(truth["to_end"]))
         assert exact.get(role, 0) == expected, (role, exact, expected)
-    assert not exact.get("gradient"), exact
     known = sum(size_of[address] for address in both)
     # a workspace of a library has no tensor, an input is inferred: both may have lived at both
     assert known - other.get("workspace", 0) - other.get("input", 0) <= sum(exact.values()) <= known, (known, exact, other)
