@@ -35,6 +35,8 @@ void vc_path_prefix_deinit(struct vc_path_prefix *prefix)
 
 void vc_path_prefix_add(struct vc_path_prefix *prefix, const struct vc_chain *chain)
 {
+	if (chain->forward)
+		vc_path_prefix_add(prefix, chain->forward);
 	for (uint32_t i = chain->shown; i < chain->count; i++) {
 		const char *file = chain->frames[i]->file;
 		size_t common = 0;
@@ -213,6 +215,30 @@ static void add_native(struct vc_text *text, const struct vc_frame_name *frame)
 	vc_text_add(text, ")");
 }
 
+/** "AddmmBackward0" of "torch::autograd::generated::AddmmBackward0::apply(...)": a node that ran. */
+static bool add_node(struct vc_text *text, const struct vc_frame_name *frame)
+{
+	static const char engine[] = "torch::autograd::", generated[] = "generated::",
+			  apply[] = "::apply";
+	const char *function = frame->function;
+	size_t length = function ? without_arguments(&function) : 0;
+
+	if (frame->owner != VC_OWNER_LIBRARY || length < sizeof(engine) + sizeof(generated) ||
+	    strncmp(function, engine, sizeof(engine) - 1))
+		return false;
+	function += sizeof(engine) - 1;
+	length -= sizeof(engine) - 1;
+	if (!strncmp(function, generated, sizeof(generated) - 1)) {
+		function += sizeof(generated) - 1;
+		length -= sizeof(generated) - 1;
+	}
+	if (length > sizeof(apply) - 1 &&
+	    !memcmp(function + length - (sizeof(apply) - 1), apply, sizeof(apply) - 1))
+		length -= sizeof(apply) - 1;
+	vc_text_bytes_raw(text, function, length);
+	return true;
+}
+
 static bool user_after(const struct vc_chain *chain, uint32_t frame)
 {
 	while (++frame < chain->count)
@@ -221,23 +247,11 @@ static bool user_after(const struct vc_chain *chain, uint32_t frame)
 	return false;
 }
 
-void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
-		   const struct vc_path_prefix *prefix)
+static void add_callers(struct vc_text *text, const struct vc_chain *chain)
 {
-	const struct vc_frame_name *before;
-	const char *library = through_library(chain);
+	const struct vc_frame_name *before = chain->frames[chain->shown];
 	unsigned callers = 0;
 
-	if (!chain->count) {
-		vc_text_add(text, "(no stack)");
-		return;
-	}
-	before = chain->frames[chain->shown];
-	vc_frame_text(text, before, prefix);
-	if (library)
-		vc_text_add(text, " (in %s)", library);
-	else if (chain->native_user && chain->shown == chain->user)
-		add_native(text, chain->frames[chain->native_user - 1]);
 	for (uint32_t i = chain->shown + 1; i < chain->count && callers < CALLERS_SHOWN; i++) {
 		const struct vc_frame_name *frame = chain->frames[i];
 
@@ -247,8 +261,39 @@ void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
 		add_caller(text, frame, before, callers == CALLERS_SHOWN || !user_after(chain, i));
 		before = frame;
 	}
-	if (chain->forward && chain->forward->count) {
-		vc_text_add(text, "  of forward ");
-		vc_frame_text(text, chain->forward->frames[chain->forward->shown], prefix);
+}
+
+/** Where the node was made: what the program has to do with it, where its own code is not there. */
+static void add_forward(struct vc_text *text, const struct vc_chain *chain,
+			const struct vc_path_prefix *prefix)
+{
+	const struct vc_chain *forward = chain->forward;
+
+	vc_text_add(text, "  of forward ");
+	vc_frame_text(text, forward->frames[forward->shown], prefix);
+	if (!chain->has_user)
+		add_callers(text, forward);
+}
+
+void vc_chain_text(struct vc_text *text, const struct vc_chain *chain,
+		   const struct vc_path_prefix *prefix)
+{
+	bool forward = chain->forward && chain->forward->count;
+	const struct vc_frame_name *shown;
+	const char *library = through_library(chain);
+
+	if (!chain->count) {
+		vc_text_add(text, "(no stack)");
+		return;
 	}
+	shown = chain->frames[chain->shown];
+	if (!forward || chain->has_user || !add_node(text, shown))
+		vc_frame_text(text, shown, prefix);
+	if (library)
+		vc_text_add(text, " (in %s)", library);
+	else if (chain->native_user && chain->shown == chain->user)
+		add_native(text, chain->frames[chain->native_user - 1]);
+	add_callers(text, chain);
+	if (forward)
+		add_forward(text, chain, prefix);
 }

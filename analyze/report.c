@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /** "after-step" is written "after step". */
@@ -142,7 +143,7 @@ void vc_report_file_json(struct vc_emit *emit, const char *key, const struct vc_
 	vc_emit_object_end(emit);
 }
 
-void vc_report_stack_json(struct vc_emit *emit, const char *key, const struct vc_chain *chain)
+static void emit_frames(struct vc_emit *emit, const char *key, const struct vc_chain *chain)
 {
 	static const char *const owner[] = {
 		[VC_OWNER_USER] = "user", [VC_OWNER_LIBRARY] = "library",
@@ -166,6 +167,17 @@ void vc_report_stack_json(struct vc_emit *emit, const char *key, const struct vc
 		vc_emit_object_end(emit);
 	}
 	vc_emit_list_end(emit);
+}
+
+void vc_report_stack_json(struct vc_emit *emit, const char *key, const struct vc_chain *chain)
+{
+	char forward[32];
+
+	emit_frames(emit, key, chain);
+	if (!chain->forward)
+		return;
+	snprintf(forward, sizeof(forward), "forward_%s", key);
+	emit_frames(emit, forward, chain->forward);
 }
 
 const char *vc_report_part(struct vc_session *session, const char **from, size_t columns)

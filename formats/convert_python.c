@@ -175,6 +175,25 @@ static int source_frame(struct vc_conversion *conversion, uint64_t frame, uint32
 
 /* ---- stacks ---- */
 
+static int convert_stack(struct vc_conversion *conversion, uint32_t id, bool is_forward,
+			 uint64_t *ret);
+
+/* The stack of the forward pass that a last word names; *count is then one less. */
+static int take_forward(struct vc_conversion *conversion, const uint64_t *frames, uint32_t *count,
+			bool is_forward, uint64_t *ret)
+{
+	*ret = 0;
+	if (!*count || frames[*count - 1] >> 32 != VC_PYTHON_FORWARD)
+		return 0;
+	(*count)--;
+	/* one that has one itself is damage: no circle comes of it */
+	if (is_forward) {
+		vc_recording_fault(&conversion->recording, VC_E_RANGE, "stacks", 0);
+		return 0;
+	}
+	return convert_stack(conversion, (uint32_t)frames[*count], true, ret);
+}
+
 static int add_frames(struct vc_conversion *conversion, const uint64_t *frames, uint32_t count,
 		      uint64_t *ret)
 {
@@ -201,48 +220,59 @@ static int add_frames(struct vc_conversion *conversion, const uint64_t *frames, 
 	return 0;
 }
 
-static int add_stack(struct vc_conversion *conversion, uint32_t id, uint64_t *ret)
+static int add_stack(struct vc_conversion *conversion, uint32_t id, bool is_forward, uint64_t *ret)
 {
-	uint64_t rows = conversion->tables.rows[VC_TABLE_source_lists];
+	uint64_t rows = conversion->tables.rows[VC_TABLE_source_lists], forward;
 	/* stacks that do not overlap hold no more frames than there are units */
 	uint64_t most = vc_recording_used(&conversion->recording, VC_REC_STACKS);
 	struct vc_recording_stack stack;
 	uint64_t *frames;
+	uint32_t count;
 	int error;
 
 	if (vc_recording_stack(&conversion->recording, id, &stack))
 		return 0;
 	if (stack.count > most || rows > most - stack.count)
 		return VC_E_LIMIT;
-	/* line tables are read from the same place meanwhile */
+	/* line tables and other stacks are read from the same place meanwhile */
 	frames = malloc(((size_t)stack.count + 1) * sizeof(*frames));
 	if (!frames)
 		return VC_E_NO_MEMORY;
-	memcpy(frames, stack.frames, stack.count * sizeof(*frames));
-	error = add_frames(conversion, frames, stack.count, ret);
+	count = stack.count;
+	memcpy(frames, stack.frames, count * sizeof(*frames));
+	error = take_forward(conversion, frames, &count, is_forward, &forward);
+	if (!error)
+		error = add_frames(conversion, frames, count, ret);
+	if (!error)
+		VC_CELL(conversion, source_stacks_forward, *ret - 1) = forward;
 	free(frames);
 	return error;
 }
 
-int vc_convert_python(struct vc_conversion *conversion, uint64_t id, uint64_t *ret)
+static int convert_stack(struct vc_conversion *conversion, uint32_t id, bool is_forward,
+			 uint64_t *ret)
 {
 	uint64_t row = 0;
 	int error;
 
 	*ret = 0;
-	if (!id)
+	if (!id || vc_id_map_find(&conversion->pythons, id, ret))
 		return 0;
+	error = add_stack(conversion, id, is_forward, &row);
+	if (error)
+		return error;
+	*ret = row;
+	return vc_id_map_add(&conversion->pythons, id, row);
+}
+
+int vc_convert_python(struct vc_conversion *conversion, uint64_t id, uint64_t *ret)
+{
+	*ret = 0;
 	if (id > UINT32_MAX) {
 		vc_recording_fault(&conversion->recording, VC_E_RANGE, "stacks", 0);
 		return 0;
 	}
-	if (vc_id_map_find(&conversion->pythons, (uint32_t)id, ret))
-		return 0;
-	error = add_stack(conversion, (uint32_t)id, &row);
-	if (error)
-		return error;
-	*ret = row;
-	return vc_id_map_add(&conversion->pythons, (uint32_t)id, row);
+	return convert_stack(conversion, (uint32_t)id, false, ret);
 }
 
 /* ---- native code that runs Python ---- */

@@ -208,6 +208,16 @@ static inline uint64_t vc_python_frame(uint64_t code_plus_one, uint32_t offset, 
 	return code_plus_one << 32 | (entry ? VC_PYTHON_ENTRY : 0) | (offset & VC_PYTHON_OFFSET);
 }
 
+/*
+ * The last word of a stack of Python may be no frame: a node of PyTorch's autograd graph ran, which
+ * was made in the forward pass by the stack of Python with the id below. It may be the only word.
+ */
+#define VC_PYTHON_FORWARD 0xffffffffu
+static inline uint64_t vc_python_forward(uint32_t stack)
+{
+	return (uint64_t)VC_PYTHON_FORWARD << 32 | stack;
+}
+
 /** A string: head, then bytes padded with NUL to a multiple of 8 (at least one NUL). */
 struct vc_string_head {
 	uint64_t check;       /* over length and the padded bytes, number = unit number; 0: not there */

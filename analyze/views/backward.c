@@ -36,19 +36,24 @@ static bool fits(const char *function, enum vc_role *ret)
 	return false;
 }
 
-enum vc_backward vc_backward_of(const struct vc_chain *chain, bool module)
+/* PyTorch's own function that every module of a model runs through, with its class or without. */
+static bool runs_module(const struct vc_frame_name *frame)
 {
-	bool python = false; /* inside of the node */
+	return frame->verbatim && frame->function && strstr(frame->function, "_call_impl");
+}
+
+enum vc_backward vc_backward_of(const struct vc_chain *chain)
+{
+	bool module = false; /* runs inside of the node: what a block is said to be of may be its node's */
 	enum vc_role role;
 
 	for (uint32_t i = 0; i < chain->count; i++) {
 		const struct vc_frame_name *frame = chain->frames[i];
 
 		if (frame->function && fits(frame->function, &role))
-			return role != VC_ROLE_GRADIENT || (python && module) ?
-				       VC_BACKWARD_AGAIN :
-				       VC_BACKWARD_GRADIENT;
-		python |= frame->verbatim;
+			return role != VC_ROLE_GRADIENT || module ? VC_BACKWARD_AGAIN :
+								    VC_BACKWARD_GRADIENT;
+		module |= runs_module(frame);
 	}
 	return VC_BACKWARD_NONE;
 }
@@ -73,6 +78,6 @@ bool vc_backward_failed(const struct vc_tables *tables, const struct vc_names *n
 			      names, file,
 			      vc_stack_reference(tables,
 						 vc_value(tables, VC_COL_failures_stack, row - 1),
-						 vc_value(tables, VC_COL_failures_python, row - 1))),
-		      false) != VC_BACKWARD_NONE;
+						 vc_value(tables, VC_COL_failures_python, row - 1)))) !=
+		      VC_BACKWARD_NONE;
 }

@@ -17,8 +17,7 @@ enum vc_backward {
 	VC_BACKWARD_AGAIN
 };
 
-/** `module`: a module of a model was running. */
-enum vc_backward vc_backward_of(const struct vc_chain *chain, bool module);
+enum vc_backward vc_backward_of(const struct vc_chain *chain);
 /** Whether the failed call that the moment shows was made in a backward pass; its stack was asked for. */
 bool vc_backward_failed(const struct vc_tables *tables, const struct vc_names *names, uint32_t file);
 /** Row of failures that the moment shows, plus 1; 0: none. */

@@ -259,8 +259,7 @@ static bool by_backward(const struct making *making, uint64_t row, enum vc_role 
 	switch (vc_backward_of(vc_names_chain(
 			making->names, making->file,
 			vc_stack_reference(tables, vc_value(tables, VC_COL_allocations_stack, row),
-					   vc_value(tables, VC_COL_allocations_python, row))),
-			       module)) {
+					   vc_value(tables, VC_COL_allocations_python, row))))) {
 	case VC_BACKWARD_GRADIENT:
 		*ret = VC_ROLE_GRADIENT;
 		return true;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/inside/blocks.h"
 
-#include "capture/inside/python.h"
 #include "capture/inside/stack.h"
 #include "capture/inside/thread.h"
 
@@ -12,8 +11,7 @@ void vc_block_stacks(const struct vc_registers *registers, struct vc_stacks *ret
 		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
 		return;
 	}
-	ret->native = vc_stack_capture(registers);
-	ret->python = vc_python_stack(&ret->module_object);
+	vc_stack_take(registers, ret);
 }
 
 bool vc_block_died(uint64_t address, enum vc_kind kind, const struct vc_stacks *stacks,

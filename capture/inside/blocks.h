@@ -11,16 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "capture/inside/stack.h"
 #include "capture/inside/start.h"
 #include "capture/inside/store.h"
-#include "capture/inside/unwind.h"
 
-/** Who calls, natively and in Python; ids, 0: none. */
-struct vc_stacks {
-	uint32_t native, python;
-	uint64_t module_object;
-};
-/** Takes them; from inside the recorder (a signal handler) there are none, which is counted. */
+/** Who calls; from inside the recorder (a signal handler) there are none, which is counted. */
 void vc_block_stacks(const struct vc_registers *registers, struct vc_stacks *ret);
 
 /**

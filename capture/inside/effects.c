@@ -6,7 +6,7 @@
 
 #include "capture/inside/device.h"
 #include "capture/inside/failure.h"
-#include "capture/inside/python.h"
+#include "capture/inside/stack.h"
 #include "capture/inside/start.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
@@ -43,14 +43,18 @@ bool vc_call_enter_after(struct vc_call *call, vc_cu_result result)
 
 void vc_call_stack(struct vc_call *call)
 {
+	struct vc_stacks stacks;
+
 	if (call->stack)
 		return;
 	if (!call->outer) {
 		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
 		return;
 	}
-	call->stack = vc_stack_capture(&call->registers);
-	call->python = vc_python_stack(&call->module_object);
+	vc_stack_take(&call->registers, &stacks);
+	call->stack = stacks.native;
+	call->python = stacks.python;
+	call->module_object = stacks.module_object;
 }
 
 void vc_call_leave(struct vc_call *call)

@@ -22,7 +22,7 @@ struct met_code {
 
 /* A thread's pages. */
 struct pages {
-	uint64_t frames[FRAMES_MAX];
+	uint64_t frames[FRAMES_MAX + 1]; /* and the place in the forward pass */
 	char text[TEXT_BYTES];
 	struct met_code met[CODES_KEPT];
 	uint32_t recording; /* that rows are of */
@@ -328,7 +328,7 @@ static uint32_t keep_stack(const struct walk *walk)
 				  walk->cut ? VC_STACK_LIMIT : VC_STACK_COMPLETE);
 }
 
-uint32_t vc_python_stack(uint64_t *ret_module_object)
+uint32_t vc_python_stack(uint32_t forward, uint64_t *ret_module_object)
 {
 	const struct vc_python_interpreter *interpreter = vc_python_interpreter();
 	struct vc_thread *block = interpreter ? vc_thread_block() : NULL;
@@ -351,7 +351,11 @@ uint32_t vc_python_stack(uint64_t *ret_module_object)
 	thread = vc_python_enter(interpreter);
 	if (thread)
 		walk_frames(&walk, vc_python_frame_of(walk.layout, thread));
-	if (!vc_python_leave(interpreter) || !walk.count)
+	if (!vc_python_leave(interpreter))
+		return 0;
+	if (forward)
+		walk.frames[walk.count++] = vc_python_forward(forward);
+	if (!walk.count)
 		return 0;
 	*ret_module_object = walk.module_object;
 	return keep_stack(&walk);

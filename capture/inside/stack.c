@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "capture/inside/autograd.h"
 #include "capture/inside/modules.h"
 #include "capture/inside/python.h"
 #include "capture/inside/store.h"
@@ -11,7 +12,7 @@
 _Static_assert(VC_THREAD_UNWIND_BYTES >= VC_UNWIND_STATE_BYTES, "the unwinder needs more room");
 
 /* Frames are put together in the rest of the page at the head of the thread's block. */
-#define SCRATCH_OFFSET 64u
+#define SCRATCH_OFFSET 192u
 #define FRAMES_MAX ((4096u - SCRATCH_OFFSET) / sizeof(uint64_t))
 _Static_assert(sizeof(struct vc_thread) <= SCRATCH_OFFSET, "no room beside the head");
 
@@ -89,19 +90,36 @@ static bool unwind(void *state, const struct vc_registers *from, struct vc_nativ
 	return vc_unwind(state, from, ret) == 0;
 }
 
-uint32_t vc_stack_capture(const struct vc_registers *from)
+bool vc_stack_view(const struct vc_registers *from, struct vc_native_stack *ret)
 {
 	struct vc_thread *block = vc_thread_block();
-	struct vc_native_stack stack;
-	uint32_t count, id;
 
-	if (!block || !unwind(vc_thread_unwind(block), from, &stack) || !stack.count) {
-		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
-		return 0;
-	}
-	count = stack.count < FRAMES_MAX ? stack.count : FRAMES_MAX;
-	id = vc_store_stack_known(stack.hash, count);
+	return block && unwind(vc_thread_unwind(block), from, ret) && ret->count;
+}
+
+static uint32_t keep(const struct vc_native_stack *stack)
+{
+	uint32_t count = stack->count < FRAMES_MAX ? stack->count : FRAMES_MAX;
+	uint32_t id = vc_store_stack_known(stack->hash, count);
+
 	if (id)
 		return id;
-	return add((uint64_t *)((char *)block + SCRATCH_OFFSET), &stack, count);
+	return add((uint64_t *)((char *)vc_thread_local.block + SCRATCH_OFFSET), stack, count);
+}
+
+void vc_stack_take(const struct vc_registers *from, struct vc_stacks *ret)
+{
+	struct vc_forward forward = {0};
+	struct vc_native_stack stack;
+
+	*ret = (struct vc_stacks){0};
+	if (vc_stack_view(from, &stack)) {
+		ret->native = keep(&stack);
+		forward = vc_autograd_forward(&stack);
+	} else {
+		vc_store_count(VC_COUNTER_STACKS_SKIPPED);
+	}
+	ret->python = vc_python_stack(forward.python, &ret->module_object);
+	if (!ret->module_object)
+		ret->module_object = forward.module_object;
 }

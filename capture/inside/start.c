@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capture/inside/agent.h"
+#include "capture/inside/autograd.h"
 #include "capture/inside/device.h"
 #include "capture/inside/effects.h"
 #include "capture/inside/events.h"
@@ -150,6 +151,7 @@ static void forget(void)
 	memset(call_name, 0, sizeof(call_name));
 	memset(own_name, 0, sizeof(own_name));
 	vc_stack_forget();
+	vc_autograd_forget();
 	vc_device_forget();
 	vc_context_forget();
 	vc_graph_forget();

@@ -54,6 +54,7 @@ static struct vc_thread *block_next(struct vc_thread *block)
 static struct vc_thread *block_adopt(struct vc_thread *block)
 {
 	__atomic_store_n(&block->reads_python, 0, __ATOMIC_RELAXED);
+	block->running_count = 0;
 	if (vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED) != 0)
 		memset(vc_thread_unwind(block), 0, VC_THREAD_UNWIND_BYTES);
 	return block;

@@ -19,11 +19,22 @@
 /** Bytes for what is put together of a stack of Python: whole pages. */
 #define VC_THREAD_PYTHON_BYTES (28 * 1024)
 
+/** Calls of nodes within each other that are kept; see autograd.h. */
+#define VC_RUNNING_MAX 6u
+
+/** A call of a node of PyTorch's graph: where it was made from, and the node. */
+struct vc_running {
+	uintptr_t sp, pc;
+	const uint64_t *node;
+};
+
 /** A thread's block of private memory: this page, then the unwinder's pages, then Python's. */
 struct vc_thread {
 	struct vc_thread *next;
 	uint32_t owner;           /* kernel thread id; 0: nobody's */
 	uint32_t reads_python;    /* 1 while it reads what belongs to an interpreter; see python.c */
+	uint32_t running_count;
+	struct vc_running running[VC_RUNNING_MAX]; /* outermost first; some may have returned */
 };
 
 /** At most 64 bytes of TLS. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capture/inside/torch.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "capture/inside/atomic.h"
+#include "capture/inside/autograd.h"
 #include "capture/inside/blocks.h"
 #include "capture/inside/failure.h"
 #include "capture/inside/interpreter.h"
@@ -34,18 +36,26 @@ typedef void memory_function(int64_t size, uint64_t allocated, uint64_t reserved
 enum symbol {
 #define VC_TORCH_USAGE(symbol) SYMBOL_##symbol,
 #define VC_TORCH_MEMORY(symbol) SYMBOL_##symbol,
+#define VC_TORCH_NODE_MADE(symbol) SYMBOL_##symbol, NODE_MADE = SYMBOL_##symbol,
+#define VC_TORCH_NODE_RUNS(symbol) SYMBOL_##symbol, NODE_RUNS = SYMBOL_##symbol,
 #include "capture/torch.def"
 #undef VC_TORCH_USAGE
 #undef VC_TORCH_MEMORY
+#undef VC_TORCH_NODE_MADE
+#undef VC_TORCH_NODE_RUNS
 	SYMBOLS
 };
 
 static const char *const symbol_name[SYMBOLS] = {
 #define VC_TORCH_USAGE(symbol) #symbol,
 #define VC_TORCH_MEMORY(symbol) #symbol,
+#define VC_TORCH_NODE_MADE(symbol) #symbol,
+#define VC_TORCH_NODE_RUNS(symbol) #symbol,
 #include "capture/torch.def"
 #undef VC_TORCH_USAGE
 #undef VC_TORCH_MEMORY
+#undef VC_TORCH_NODE_MADE
+#undef VC_TORCH_NODE_RUNS
 };
 
 static void *real[SYMBOLS];
@@ -176,8 +186,51 @@ static void report_memory(int64_t size, struct vc_torch_device device,
 	vc_leave();
 }
 
+/* ---- nodes of the autograd graph ---- */
+
+/* There is one, since somebody calls it: of the caller's own library, where it is in no scope of ours. */
+static void *real_for(enum symbol symbol, const void *caller)
+{
+	void *function = find_real(symbol);
+	struct vc_object object;
+
+	if (__builtin_expect(!function, 0) && vc_object_of(caller, &object))
+		function = vc_object_symbol(&object, symbol_name[symbol]);
+	return function;
+}
+
+/* Called by torch_nodes.S; they give the function to go on with. */
+void *vc_torch_node_made(const uint64_t *const *edge, const void *caller);
+void *vc_torch_node_runs(const uint64_t *node, uintptr_t sp, uintptr_t pc);
+
+/* An Edge begins with the address of its node, in a pointer of whatever kind. */
+void *vc_torch_node_made(const uint64_t *const *edge, const void *caller)
+{
+	int saved = errno;
+
+	if (vc_start_enter(false) && *edge)
+		vc_autograd_made(*edge);
+	vc_leave();
+	errno = saved;
+	return real_for(NODE_MADE, caller);
+}
+
+void *vc_torch_node_runs(const uint64_t *node, uintptr_t sp, uintptr_t pc)
+{
+	const struct vc_registers caller = {.pc = pc, .sp = sp};
+	int saved = errno;
+
+	if (vc_start_enter(false))
+		vc_autograd_runs(node, &caller);
+	vc_leave();
+	errno = saved;
+	return real_for(NODE_RUNS, (const void *)pc);
+}
+
 /* ---- what is called instead ---- */
 
+#define VC_TORCH_NODE_MADE(symbol) EXPORTED void symbol(void); /* torch_nodes.S */
+#define VC_TORCH_NODE_RUNS(symbol) EXPORTED void symbol(void);
 #define VC_TORCH_USAGE(symbol)                                                                     \
 	EXPORTED usage_function symbol;                                                            \
 	void symbol(void *pointer, int64_t size, uint64_t allocated, uint64_t reserved,            \
@@ -215,15 +268,21 @@ static void report_memory(int64_t size, struct vc_torch_device device,
 #include "capture/torch.def"
 #undef VC_TORCH_USAGE
 #undef VC_TORCH_MEMORY
+#undef VC_TORCH_NODE_MADE
+#undef VC_TORCH_NODE_RUNS
 
 void *vc_torch_redirect(const char *name, void *function)
 {
 	static void *const wrapper[SYMBOLS] = {
 #define VC_TORCH_USAGE(symbol) (void *)symbol,
 #define VC_TORCH_MEMORY(symbol) (void *)symbol,
+#define VC_TORCH_NODE_MADE(symbol) (void *)symbol,
+#define VC_TORCH_NODE_RUNS(symbol) (void *)symbol,
 #include "capture/torch.def"
 #undef VC_TORCH_USAGE
 #undef VC_TORCH_MEMORY
+#undef VC_TORCH_NODE_MADE
+#undef VC_TORCH_NODE_RUNS
 	};
 
 	for (unsigned int i = 0; i < SYMBOLS; i++) {

@@ -37,7 +37,7 @@ static uint64_t last_object;
 static uint64_t take(void)
 {
 	calls++;
-	last_stack = vc_python_stack(&last_object);
+	last_stack = vc_python_stack(0, &last_object);
 	return last_object;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a transformer or a ResNet-50 for three steps: whose modules save what.
 
-usage: modules.py transformer|resnet50
+usage: modules.py transformer|resnet50 [BACKEND]      BACKEND: of torch.compile, which the model then goes through
 """
 import pathlib
 import sys
@@ -67,9 +67,10 @@ def main():
     else:
         model, x, target = ResNet50(), torch.randn(8, 3, 128, 128), torch.randint(1000, (8,))
     model, loss = model.cuda(), nn.CrossEntropyLoss()
+    called = torch.compile(model, backend=sys.argv[2]) if len(sys.argv) > 2 else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(3):
-        loss(model(x.cuda()), target.cuda()).backward()
+        loss(called(x.cuda()), target.cuda()).backward()
         optimizer.step()
         optimizer.zero_grad()
 

@@ -8,7 +8,7 @@
 #include "tests/unit/analyze/builder.h"
 
 /* Frames of PyTorch as they are named, innermost first; those of Python begin with '>'. */
-static enum vc_backward of(const char *const *functions, bool module)
+static enum vc_backward of(const char *const *functions)
 {
 	struct vc_frame_name names[16];
 	const struct vc_frame_name *frames[16];
@@ -22,62 +22,63 @@ static enum vc_backward of(const char *const *functions, bool module)
 		names[chain.count].verbatim = *function == '>';
 		frames[chain.count] = &names[chain.count];
 	}
-	return vc_backward_of(&chain, module);
+	return vc_backward_of(&chain);
 }
 
-#define OF(module, ...) of((const char *const[]){__VA_ARGS__, NULL}, module)
+#define OF(...) of((const char *const[]){__VA_ARGS__, NULL})
 #define NODE "torch::autograd::generated::AddmmBackward0::apply(std::vector<at::Tensor>&&)"
+#define MODULE ">Module._wrapped_call_impl"
 #define PYTHON_NODE "torch::autograd::PyNode::apply(std::vector<at::Tensor>&&)"
 
 static void nodes_make_gradients(void **state)
 {
 	(void)state;
-	assert_int_equal(OF(false, "at::detail::empty_cuda(c10::TensorOptions const&)", "?", NODE,
+	assert_int_equal(OF("at::detail::empty_cuda(c10::TensorOptions const&)", "?", NODE,
 			    "torch::autograd::Engine::thread_main"), VC_BACKWARD_GRADIENT);
-	assert_int_equal(OF(false, "torch::autograd::InputBuffer::accumulate(...)",
+	assert_int_equal(OF("torch::autograd::InputBuffer::accumulate(...)",
 			    "torch::autograd::Engine::evaluate_function"), VC_BACKWARD_GRADIENT);
-	assert_int_equal(OF(false, "torch::autograd::AccumulateGrad::apply(...)"),
+	assert_int_equal(OF("torch::autograd::AccumulateGrad::apply(...)"),
 			 VC_BACKWARD_GRADIENT);
 	/* a function of the program's own, which runs no module */
-	assert_int_equal(OF(false, "at::empty", ">Scale.backward", ">BackwardCFunction.apply",
+	assert_int_equal(OF("at::empty", ">Scale.backward", ">BackwardCFunction.apply",
 			    PYTHON_NODE), VC_BACKWARD_GRADIENT);
-	/* the module that is known of the thread is one outside of the node */
-	assert_int_equal(OF(true, "at::empty", NODE, ">Module._wrapped_call_impl"),
+	/* the module that runs is one outside of the node */
+	assert_int_equal(OF("at::empty", NODE, MODULE),
 			 VC_BACKWARD_GRADIENT);
 }
 
 static void what_runs_again_makes_none(void **state)
 {
 	(void)state;
-	assert_int_equal(OF(true, "at::native::relu", ">Part.forward", ">recompute_fn",
+	assert_int_equal(OF("at::native::relu", ">Part.forward", MODULE, ">recompute_fn",
 			    "torch::autograd::PySavedVariableHooks::call_unpack_hook()",
 			    "torch::autograd::SavedVariable::unpack", NODE), VC_BACKWARD_AGAIN);
-	assert_int_equal(OF(false, "at::native::_to_copy", ">unpack_from_cpu",
+	assert_int_equal(OF("at::native::_to_copy", ">unpack_from_cpu",
 			    "torch::autograd::PySavedVariableHooks::call_unpack_hook()", NODE),
 			 VC_BACKWARD_AGAIN);
-	assert_int_equal(OF(true, "at::native::relu", ">Part.forward", ">CheckpointFunction.backward",
+	assert_int_equal(OF("at::native::relu", ">Part.forward", MODULE, ">CheckpointFunction.backward",
 			    PYTHON_NODE), VC_BACKWARD_AGAIN);
 	/* no module, and a checkpoint of a plain function */
-	assert_int_equal(OF(false, "at::native::relu", ">part", ">CheckpointFunction.backward",
+	assert_int_equal(OF("at::native::relu", ">part", ">CheckpointFunction.backward",
 			    PYTHON_NODE), VC_BACKWARD_AGAIN);
 	/* another library's, which runs modules */
-	assert_int_equal(OF(true, "at::native::relu", ">Part.forward", ">Recompute.backward",
+	assert_int_equal(OF("at::native::relu", ">Part.forward", MODULE, ">Recompute.backward",
 			    PYTHON_NODE), VC_BACKWARD_AGAIN);
 	/* the inner pass of what ran again */
-	assert_int_equal(OF(true, "at::empty", NODE, "torch::autograd::Engine::thread_main",
+	assert_int_equal(OF("at::empty", NODE, "torch::autograd::Engine::thread_main",
 			    ">CheckpointFunction.backward", PYTHON_NODE), VC_BACKWARD_GRADIENT);
 }
 
 static void forward_is_none(void **state)
 {
 	(void)state;
-	assert_int_equal(OF(true, "at::native::relu",
+	assert_int_equal(OF("at::native::relu",
 			    "torch::autograd::VariableType::(anonymous namespace)::relu",
 			    ">Part.forward", ">Module._call_impl"), VC_BACKWARD_NONE);
-	assert_int_equal(OF(false, "torch::autograd::generated::details::mm_mat1_backward"),
+	assert_int_equal(OF("torch::autograd::generated::details::mm_mat1_backward"),
 			 VC_BACKWARD_NONE);
-	assert_int_equal(OF(false, "?"), VC_BACKWARD_NONE);
-	assert_int_equal(OF(false, "my::torch::autograd::generated::X::apply"), VC_BACKWARD_NONE);
+	assert_int_equal(OF("?"), VC_BACKWARD_NONE);
+	assert_int_equal(OF("my::torch::autograd::generated::X::apply"), VC_BACKWARD_NONE);
 }
 
 /* The newest failure with the moment's number, of a moment that shows one. */

@@ -715,7 +715,7 @@ static void test_python_damage(void **state)
 {
 	struct vc_record record = made_linear(1);
 	uint64_t frames[3] = {vc_python_frame(900, 4, 0), vc_python_frame(0, 4, 1),
-			      vc_python_frame(UINT32_MAX, VC_PYTHON_OFFSET, 1)};
+			      vc_python_frame(UINT32_MAX - 1, VC_PYTHON_OFFSET, 1)};
 	struct vc_faults faults = {0};
 	struct made_recording made;
 	struct vc_tables tables;
@@ -735,6 +735,49 @@ static void test_python_damage(void **state)
 		assert_string_equal(TEXT(&tables, source_frames_function, frame), "");
 		assert_int_equal(CELL(&tables, source_frames_line, frame), 0);
 	}
+	vc_tables_deinit(&tables);
+	made_end(&made);
+}
+
+/* A backward block: beside its frames, or alone, the stack that its node was made at. */
+static void test_python_forward(void **state)
+{
+	struct vc_record record = made_linear(1);
+	uint64_t frames[3] = {vc_python_frame(0, 4, 0), vc_python_frame(0, 8, 1)};
+	struct vc_faults faults = {0};
+	struct made_recording made;
+	struct vc_tables tables;
+	uint32_t forward, damaged;
+
+	(void)state;
+	made_start(&made, &small);
+	made.root->clock = vc_word(100);
+	forward = made_stack(&made, frames, 2, 0);
+	frames[2] = vc_python_forward(forward);
+	record.python = made_stack(&made, frames, 3, 0);
+	made_record(&made, 0, 1, VC_RECORD_LIVE, 0, record);
+	record.python = made_stack(&made, &frames[2], 1, 0);
+	made_record(&made, 1, 2, VC_RECORD_LIVE, 0, record);
+	/* one that names a stack which names another; one that is not there */
+	frames[2] = vc_python_forward(record.python);
+	record.python = damaged = made_stack(&made, &frames[2], 1, 0);
+	made_record(&made, 2, 3, VC_RECORD_LIVE, 0, record);
+	frames[2] = vc_python_forward(4000000000u);
+	record.python = made_stack(&made, &frames[2], 1, 0);
+	made_record(&made, 3, 4, VC_RECORD_LIVE, 0, record);
+	assert_true(damaged > forward);
+	assert_int_equal(convert_made(&made, NULL, &tables, &faults), 0);
+	assert_int_equal(tables.rows[VC_TABLE_allocations], 4);
+	for (uint64_t i = 0; i < 2; i++) {
+		uint64_t row = CELL(&tables, allocations_python, i) - 1;
+		uint64_t of = CELL(&tables, source_stacks_forward, row) - 1;
+
+		assert_int_equal(CELL(&tables, source_stacks_count, row), i ? 0 : 2);
+		assert_int_equal(CELL(&tables, source_stacks_count, of), 2);
+		assert_int_equal(CELL(&tables, source_stacks_forward, of), 0);
+	}
+	assert_int_equal(CELL(&tables, source_stacks_forward,
+			      CELL(&tables, allocations_python, 3) - 1), 0);
 	vc_tables_deinit(&tables);
 	made_end(&made);
 }
@@ -760,6 +803,7 @@ int main(void)
 		cmocka_unit_test(test_dangling),
 		cmocka_unit_test(test_python_lines),
 		cmocka_unit_test(test_python_damage),
+		cmocka_unit_test(test_python_forward),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
