@@ -37,6 +37,7 @@ static inline const struct vc_python_layout *vc_python_layout(uint16_t version)
 /** An owner of a frame (frame_owner) from which on it is a mark on the C stack. */
 #define VC_PYTHON_OWNER_MARK 3
 /** tp_basicsize in every type object of these versions. */
+#define VC_PYTHON_TYPE_NAME 24 /* const char * */
 #define VC_PYTHON_TYPE_SIZE 32
 /** ob_refcnt and ob_type in every object, ob_size in those of variable length. */
 #define VC_PYTHON_OBJECT_TYPE 8

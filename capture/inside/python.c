@@ -42,6 +42,7 @@ struct walk {
 	uint64_t module_object;
 	uint32_t count;
 	bool cut;
+	bool generated; /* that module is */
 };
 
 /* ---- texts ---- */
@@ -265,6 +266,37 @@ static bool is_entry(const struct vc_python_layout *layout, uintptr_t frame)
 	return layout->frame_owner < 0; /* else the mark after it tells */
 }
 
+/*
+ * torch.compile and torch.fx write modules of their own, of a class GraphModule each (a model that the
+ * program itself had traced keeps its name): they are no place in the model.
+ */
+static bool is_generated(uintptr_t object)
+{
+	static const char name[] = "GraphModule";
+	uintptr_t type = vc_python_pointer(object) ?
+				 vc_python_word(object, VC_PYTHON_OBJECT_TYPE) : 0;
+	const char *at = vc_python_pointer(type) ?
+				 (const char *)vc_python_word(type, VC_PYTHON_TYPE_NAME) : NULL;
+
+	for (size_t i = 0; at && i < sizeof(name); i++)
+		if (at[i] != name[i])
+			return false;
+	return at != NULL;
+}
+
+/* The innermost one counts; of what a generated one does that of the model which goes through it. */
+static void take_module(struct walk *walk, uintptr_t frame)
+{
+	uintptr_t object =
+		VC_PYTHON_REFERENCE(vc_python_word(frame, walk->layout->frame_locals));
+	bool generated = is_generated(object);
+
+	if (walk->module_object && generated)
+		return;
+	walk->module_object = object;
+	walk->generated = generated;
+}
+
 static void take_frame(struct walk *walk, uintptr_t frame)
 {
 	const struct vc_python_layout *layout = walk->layout;
@@ -273,10 +305,9 @@ static void take_frame(struct walk *walk, uintptr_t frame)
 
 	if (!code_row(walk, code, &row))
 		return;
-	if (!walk->module_object &&
+	if ((!walk->module_object || walk->generated) &&
 	    code == __atomic_load_n(&module_code, __ATOMIC_RELAXED))
-		walk->module_object =
-			VC_PYTHON_REFERENCE(vc_python_word(frame, layout->frame_locals));
+		take_module(walk, frame);
 	walk->frames[walk->count++] = vc_python_frame(row, offset_in(layout, frame, code),
 						      is_entry(layout, frame));
 }

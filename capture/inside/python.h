@@ -26,7 +26,8 @@
  * `forward`, where it is not 0, is the id of such a stack too: then the id is that of both together
  * (vc_python_forward), and there may be no frames beside it.
  * *ret_module_object: the object that stands as first local in the innermost frame of the code given
- * to vc_python_module_code; 0: none. It is an address to compare, not to follow.
+ * to vc_python_module_code, where there are others none of a class GraphModule; 0: none. It is an address
+ * to compare, not to follow.
  */
 uint32_t vc_python_stack(uint32_t forward, uint64_t *ret_module_object);
 
