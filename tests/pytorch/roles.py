@@ -97,7 +97,8 @@ def at_moments(model, out):
     if os.environ.get("ROLES_MOMENTS") != "1":
         return
     if out is not None:
-        out.register_hook(lambda gradient: ask("mid backward", whole=False))
+        # of a thread that does not train; while it sleeps the recorder can ask
+        out.register_hook(lambda gradient: (ask("mid backward", whole=False), time.sleep(0.5))[1])
         return
     if isinstance(model, nn.Module):
         inner = next(module for module in model.modules() if isinstance(module, nn.GELU))

@@ -96,8 +96,8 @@ def lightning():
 
         def on_after_backward(self):
             if self.global_step == STEPS - 1:
-                # the batch, the loss that is logged
-                roles.say("after-step", after | {"other": X + Y + SCALAR})
+                # the batch, the loss and what is logged of it
+                roles.say("after-step", after | {"other": X + Y + 2 * SCALAR})
 
         def configure_optimizers(self):
             return torch.optim.AdamW(self.parameters())
@@ -127,9 +127,11 @@ def deepspeed(stage, before, after):
         loss = functional.mse_loss(model(x.bfloat16()).float(), y)
         if step == STEPS - 1:
             roles.say("before-backward", before, ROOT + 2 * SCALAR)
-            roles.expected[-1]["rules"] = True
+            optimizer.optimizer.register_step_post_hook(lambda *_: roles.say("after-step", after))
         model.backward(loss)
         model.step()
+    for moment in roles.expected:
+        moment["rules"] = True
     return model, optimizer
 
 
@@ -139,21 +141,28 @@ def of_deepspeed(**more):
             "input": block(BATCH * INSIDE, HALF) + Y, "other": X + LOSS + ROOT + 3 * SCALAR} | more
 
 
+def after_deepspeed(scalars, **more):
+    """Gradients as the step takes them: in four bytes."""
+    return {"parameter": block(FLAT, HALF) + block(FLAT), "optimizer": 2 * block(FLAT), "gradient": block(FLAT),
+            "other": X + Y + LOSS + scalars * SCALAR} | more
+
+
 @scenario()
 def deepspeed1():
-    return deepspeed(1, of_deepspeed(), None)
+    return deepspeed(1, of_deepspeed(), after_deepspeed(3))
 
 
 @scenario()
 def deepspeed2():
-    return deepspeed(2, of_deepspeed(), None)
+    return deepspeed(2, of_deepspeed(), after_deepspeed(3))
 
 
 @scenario()
 def deepspeed3():
     """The flat weights, gradients and the bucket are known by what holds them."""
-    return deepspeed(3, of_deepspeed(gradient=block(FLAT, HALF), communication=block(BUCKET, HALF) + SCALAR,
-                                     other=X + LOSS + ROOT + 4 * SCALAR), None)
+    bucket = {"communication": block(BUCKET, HALF) + SCALAR}
+    return deepspeed(3, of_deepspeed(gradient=block(FLAT, HALF), other=X + LOSS + ROOT + 4 * SCALAR, **bucket),
+                     after_deepspeed(5, gradient=block(FLAT) + block(FLAT, HALF), **bucket))
 
 
 # ---- bitsandbytes ----
@@ -174,17 +183,22 @@ def adam8bit():
 
 @scenario()
 def linear4bit():
-    """Four bits an element, a scale for 64 and a table of 16; only the second layer is trained."""
+    """Four bits an element, a scale of a byte for 64 and a table of 16; of the scales a scale for 256, a table and
+    an offset. Only the second layer is trained."""
     package = needed("bitsandbytes")
     model = nn.Sequential(package.nn.Linear4bit(INSIDE, WIDE, compute_dtype=torch.float32), nn.GELU(),
                           nn.Linear(WIDE, OUTSIDE)).cuda()
     for parameter in model[0].parameters():
         parameter.requires_grad = False
-    first = block(MLP[0] // 2, 1) + block(MLP[0] // 64) + block(16) + block(WIDE)
+    first = block(MLP[0] // 2, 1) + block(MLP[0] // 64, 1) + block(16) + block(MLP[0] // 64 // 256) + block(256) + \
+        SCALAR + block(WIDE)
+    table = block(256)  # what the package keeps for itself
     last = blocks(MLP[2:])
     # nothing below needs a gradient: kept are the input of the last layer and its output
-    before, after = trained(first + last, 2 * last, activation=block(BATCH * WIDE) + Y, input=Y, other=X + LOSS + ROOT)
+    before, after = trained(first + last, 2 * last, activation=block(BATCH * WIDE) + Y, input=Y,
+                            other=X + LOSS + ROOT + table)
     after["gradient"] = last
+    after["other"] += table
     made = train(model, (before, after), optimizer=torch.optim.AdamW(model[2].parameters()))
     for moment in roles.expected:
         moment["rules"] = True

@@ -116,7 +116,7 @@ def judge(binaries, folder, when, table):
             told = json.loads(truth.read_text())
             wanted = [moment for moment in told["moments"] if moment["moment"] in (when, "now")]
             found = sorted(pool.map(lambda path: roles_of(binaries, path), snapshots[int(truth.stem)]),
-                           key=lambda one: one[0].get("number", 0))
+                           key=lambda one: (one[0].get("number", 0), one[0].get("time", "")))
             name = f"{told['scenario']}, rank {told['rank']}"
             if [one[0].get("moment") for one in found] != [moment["moment"] for moment in wanted]:
                 wrong.append(f"{name}: snapshots of {[one[0].get('moment', one[0]) for one in found]}, not of "
