@@ -75,12 +75,13 @@ def in_half(**before):
 
 def say(moment, roles, more=0):
     """Before a moment of the recorder's own, of which `more` bytes are still to be allocated."""
-    expected.append({"moment": moment, "allocated": torch.cuda.memory_allocated() + more, "roles": roles})
+    expected.append({"moment": moment, "allocated": torch.cuda.memory_allocated() + more, "roles": dict(roles)})
 
 
 def ask(tag, roles=None, whole=True):
     """A snapshot now, by this thread; without roles only sums are looked at."""
-    expected.append({"moment": "now", "tag": tag, "allocated": torch.cuda.memory_allocated(), "roles": roles,
+    expected.append({"moment": "now", "tag": tag, "allocated": torch.cuda.memory_allocated(),
+                     "roles": None if roles is None else dict(roles),
                      "whole": whole})
     try:
         ctypes.PyDLL(None).vramcore_snapshot()
