@@ -37,6 +37,8 @@ static struct test_recording recording;
 static void (*usage)(void *, int64_t, uint64_t, uint64_t, int, int);
 static void (*memory)(int64_t, uint64_t, uint64_t, int, int);
 static int (*driver)(uint64_t *, size_t);
+static void (*made)(const void *tensor, void *node, unsigned int number);
+static int (*runs)(void *node, struct test_torch_calls *seen);
 static struct test_torch_calls *seen;
 
 static void open_libraries(void)
@@ -54,6 +56,8 @@ static void open_libraries(void)
 	*(void **)&usage = dlsym(library, "test_torch_usage");
 	*(void **)&memory = dlsym(library, "test_torch_memory");
 	*(void **)&driver = dlsym(library, "test_torch_driver");
+	*(void **)&made = dlsym(library, "test_torch_made");
+	*(void **)&runs = dlsym(library, "test_torch_runs");
 	*(void **)&get = dlsym(library, "test_torch_seen"); /* of libc10.so, which it needs */
 	seen = get();
 }
@@ -349,6 +353,31 @@ static void threads(void)
 	CHECK(test_counter(&recording, VC_COUNTER_BLOCKS_REPLACED) == 0);
 }
 
+/* ---- nodes of the autograd graph ---- */
+
+/* Before a recording and in one: PyTorch's own functions get what they are given, and may throw. */
+static void nodes(void)
+{
+	uint64_t node[8] = {1, 2, 3, 4}, failing[8] = {[7] = 1};
+	uint64_t segment;
+
+	begin();
+	for (int recorded = 0; recorded < 2; recorded++) {
+		errno = 4711;
+		made(&segment, node, 7);
+		CHECK(seen->tensor == &segment && seen->node == node && seen->index == 7);
+		CHECK(runs(node, seen) == 1 && seen->node == node);
+		CHECK(runs(failing, seen) == -42 && seen->node == failing);
+		CHECK(runs(node, seen) == 1);
+		CHECK(errno == 4711);
+		CHECK(seen->made == recorded + 1 && seen->ran == 3 * (recorded + 1));
+		CHECK(recorded || !driver(&segment, 20 * MIB));
+	}
+	usage(at(segment), 1024, 1024, 20 * MIB, CUDA, 0);
+	if (open_own()) /* no Python here: no place to tell of */
+		CHECK(block_at(segment) && !block_at(segment)->python);
+}
+
 int main(int count, char **arguments)
 {
 	static const struct {
@@ -358,7 +387,7 @@ int main(int count, char **arguments)
 		{"blocks", blocks},   {"odd", odd},
 		{"others", others},   {"out-of-memory", out_of_memory},
 		{"children", children}, {"first-out-of-memory", first_out_of_memory},
-		{"threads", threads},
+		{"threads", threads},	{"nodes", nodes},
 	};
 
 	for (size_t i = 0; count == 2 && i < sizeof(cases) / sizeof(*cases); i++) {

@@ -6,6 +6,7 @@
  */
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "torch_reports.h"
 
@@ -25,8 +26,74 @@ void reportMemoryUsageToProfiler(void *, int64_t, total, total, Device);
 void reportOutOfMemoryToProfiler(int64_t, total, total, Device);
 } // namespace c10
 
+/* What is done to nodes of the autograd graph; of the types only the names count, and how Edge is passed. */
+namespace at
+{
+class Tensor
+{
+};
+} // namespace at
+namespace torch
+{
+namespace autograd
+{
+struct Node {
+	uint64_t words[8];
+};
+struct GraphTask {
+};
+struct InputBuffer {
+};
+struct ReadyQueue {
+};
+struct Edge {
+	Node *function;
+	uint32_t input_nr;
+	Edge(Node *node, uint32_t number) : function(node), input_nr(number)
+	{
+	}
+	Edge(const Edge &other) : function(other.function), input_nr(other.input_nr)
+	{
+	}
+	~Edge()
+	{
+	}
+};
+namespace impl
+{
+void set_gradient_edge(const at::Tensor &, Edge);
+}
+struct Engine {
+	void evaluate_function(std::shared_ptr<GraphTask> &, Node *, InputBuffer &,
+			       const std::shared_ptr<ReadyQueue> &);
+};
+} // namespace autograd
+} // namespace torch
+using namespace torch::autograd;
+
 #ifdef IS_C10
 static struct test_torch_calls seen;
+
+SHOWN void impl::set_gradient_edge(const at::Tensor &tensor, Edge edge)
+{
+	seen.made++;
+	seen.tensor = &tensor;
+	seen.node = edge.function;
+	seen.index = static_cast<int>(edge.input_nr);
+}
+
+SHOWN void Engine::evaluate_function(std::shared_ptr<GraphTask> &task, Node *node, InputBuffer &inputs,
+				     const std::shared_ptr<ReadyQueue> &queue)
+{
+	seen.ran++;
+	seen.node = node;
+	seen.engine = this;
+	seen.task = &task;
+	seen.inputs = &inputs;
+	seen.queue = &queue;
+	if (node->words[7])
+		throw 42;
+}
 
 extern "C" SHOWN struct test_torch_calls *test_torch_seen()
 {
@@ -75,6 +142,30 @@ extern "C" SHOWN void test_torch_memory(int64_t size, uint64_t allocated, uint64
 					 static_cast<c10::total>(reserved),
 					 {static_cast<int8_t>(type), static_cast<int8_t>(index)});
 	asm volatile("");
+}
+
+extern "C" SHOWN void test_torch_made(const void *tensor, void *node, unsigned int number)
+{
+	impl::set_gradient_edge(*static_cast<const at::Tensor *>(tensor),
+				Edge(static_cast<Node *>(node), number));
+	asm volatile("");
+}
+
+/* Whether all arguments arrived; what is thrown comes back negative. */
+extern "C" SHOWN int test_torch_runs(void *node, struct test_torch_calls *seen)
+{
+	std::shared_ptr<GraphTask> task;
+	std::shared_ptr<ReadyQueue> queue;
+	InputBuffer inputs;
+	Engine engine;
+
+	try {
+		engine.evaluate_function(task, static_cast<Node *>(node), inputs, queue);
+	} catch (int thrown) {
+		return -thrown;
+	}
+	return seen->engine == &engine && seen->task == &task && seen->inputs == &inputs &&
+	       seen->queue == &queue;
 }
 
 extern "C" SHOWN int test_torch_driver(uint64_t *pointer, size_t bytes)

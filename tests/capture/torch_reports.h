@@ -11,6 +11,8 @@ struct test_torch_calls {
 	int64_t size;
 	uint64_t allocated, reserved;
 	int type, index;
+	int made, ran; /* nodes */
+	const void *tensor, *node, *engine, *task, *inputs, *queue;
 };
 
 #endif
