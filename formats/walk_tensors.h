@@ -104,6 +104,7 @@ enum vc_walked {
 	VC_WALKED_HOLDERS = 8,   /* holders were looked for */
 	VC_WALKED_FROZEN = 16,   /* objects were out of the collector's sight (gc.freeze) */
 	VC_WALKED_HOLDERS_CUT = 64, /* the time for holders was up: of some the way is known */
+	VC_WALKED_BESIDE = 256,  /* another thread was in PyTorch: gradients and saved tensors were not read */
 	VC_WALKED_APART = 128,   /* by the converter: at another instant than the moment, see FORMAT.md */
 	VC_WALKED_MODE = 32,     /* below a dispatch mode: parts of sparse tensors were not asked for */
 };

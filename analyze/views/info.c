@@ -56,6 +56,8 @@ static const char *walk_not_known(const struct vc_tables *tables)
 		return "not known: what keeps some tensors alive (the time for that was up)";
 	if (flags & VC_WALKED_NO_MEMORY)
 		return "not known: some tensors (the memory for the walk over them was used up)";
+	if (flags & VC_WALKED_BESIDE)
+		return "not known: gradients and saved tensors (another thread was in PyTorch at that moment)";
 	if (!(flags & VC_WALKED_FULL))
 		return "not known: gradients and saved tensors (the moment was not taken on the thread "
 		       "that trains)";

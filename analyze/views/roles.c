@@ -454,6 +454,8 @@ static const char *why_not(const struct vc_tables *tables, struct vc_roles *role
 		return "the time for the walk over tensors was up";
 	if (flags & VC_WALKED_NO_MEMORY)
 		return "the memory for the walk over tensors was used up";
+	if (flags & VC_WALKED_BESIDE)
+		return "gradients and saved tensors can be read while no other thread is in PyTorch only";
 	if (!(flags & VC_WALKED_FULL))
 		return "gradients and saved tensors can be read on the thread that trains only";
 	roles->complete = true;

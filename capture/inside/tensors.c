@@ -552,6 +552,10 @@ bool vc_tensors_walk(const struct vc_tensors_wish *wish, struct vc_walk_file *fi
 		why = "this interpreter has other objects";
 	else if (vc_torch_quiet(&walk.torch, &walk.pages, &why))
 		why = NULL;
+	if (!why && walk.full && vc_tensors_others()) {
+		walk.full = false;
+		walk.summary.flags |= VC_WALKED_BESIDE;
+	}
 	if (!why) {
 		collecting = collector_says(&walk, "isenabled");
 		if (collecting)

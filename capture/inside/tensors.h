@@ -19,7 +19,7 @@
 #include "capture/inside/walk_file.h"
 
 struct vc_tensors_wish {
-	bool full;           /* this is the thread that trains */
+	bool full;           /* this is the thread that trains; not so while others are in PyTorch too */
 	bool holders;        /* what keeps them alive too */
 	uint64_t processor;  /* nanoseconds of this thread's processor time it may take; 0: no limit */
 	uint64_t clock;      /* the same by the clock, for a thread that hardly gets to run */

@@ -78,6 +78,10 @@ void vc_tensors_put_all(struct vc_tensors *walk, struct vc_python_object *value,
 /** Name of a parameter, as a string; 0: none. */
 uint32_t vc_tensors_name(const struct vc_tensors *walk, const void *parameter);
 
+/* tensors_threads.c */
+/** Whether another thread may be inside PyTorch now, without the lock. */
+bool vc_tensors_others(void);
+
 /* tensors_modules.c */
 void vc_tensors_modules(struct vc_tensors *walk);
 void vc_tensors_optimizers(struct vc_tensors *walk);

@@ -55,6 +55,7 @@ static struct vc_thread *block_adopt(struct vc_thread *block)
 {
 	__atomic_store_n(&block->reads_python, 0, __ATOMIC_RELAXED);
 	block->running_count = 0;
+	__atomic_store_n(&block->allocates, 0, __ATOMIC_RELAXED);
 	if (vc_sys_madvise(vc_thread_unwind(block), VC_THREAD_UNWIND_BYTES, MADV_DONTNEED) != 0)
 		memset(vc_thread_unwind(block), 0, VC_THREAD_UNWIND_BYTES);
 	return block;
@@ -155,6 +156,16 @@ bool vc_threads_read_python(void)
 	return false;
 }
 
+bool vc_thread_allocates(uint64_t identity)
+{
+	struct vc_thread *block = __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
+
+	for (; block; block = block_next(block))
+		if (__atomic_load_n(&block->allocates, __ATOMIC_RELAXED) == identity)
+			return true;
+	return false;
+}
+
 void vc_thread_forget(void)
 {
 	struct vc_thread_local *local = &vc_thread_local;
@@ -163,6 +174,7 @@ void vc_thread_forget(void)
 	for (struct vc_thread *block = blocks; block; block = block->next) {
 		block->owner = block == local->block ? thread : 0;
 		block->reads_python = 0;
+		block->allocates = 0;
 	}
 	next_probe = NULL;
 	local->id = thread;

@@ -11,6 +11,7 @@
 #ifndef VC_CAPTURE_INSIDE_THREAD_H
 #define VC_CAPTURE_INSIDE_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,6 +36,7 @@ struct vc_thread {
 	uint32_t reads_python;    /* 1 while it reads what belongs to an interpreter; see python.c */
 	uint32_t running_count;
 	struct vc_running running[VC_RUNNING_MAX]; /* outermost first; some may have returned */
+	uint64_t allocates;       /* pthread_self() once it has had a block of PyTorch's; 0: none */
 };
 
 /** At most 64 bytes of TLS. */
@@ -101,6 +103,15 @@ void *vc_thread_unwind(struct vc_thread *block);
 void *vc_thread_python(struct vc_thread *block);
 /** Whether any thread's block has reads_python set. On any thread. */
 bool vc_threads_read_python(void);
+/** The calling thread had a block of PyTorch's. */
+static inline void vc_thread_note_allocates(void)
+{
+	if (vc_thread_local.block)
+		__atomic_store_n(&vc_thread_local.block->allocates, (uint64_t)pthread_self(),
+				 __ATOMIC_RELAXED);
+}
+/** Whether a thread had one, by its pthread_self(). On any thread. */
+bool vc_thread_allocates(uint64_t identity);
 /** In a forked child, on its only thread: blocks of the parent's threads may be used again. */
 void vc_thread_forget(void);
 

@@ -118,6 +118,7 @@ static uint64_t block_born(void *pointer, uint64_t size, struct vc_torch_device 
 	bool replaced;
 
 	vc_block_stacks(registers, &stacks);
+	vc_thread_note_allocates();
 	birth.stack = stacks.native;
 	birth.python = stacks.python;
 	birth.module_object = stacks.module_object;

@@ -18,7 +18,7 @@ except ImportError:
     print("SKIPPED: no PyTorch here")
     sys.exit(77)
 
-FULL, CUT, NO_MEMORY, HOLDERS, FROZEN, MODE, HOLDERS_CUT = 1, 2, 4, 8, 16, 32, 64
+FULL, CUT, NO_MEMORY, HOLDERS, FROZEN, MODE, HOLDERS_CUT, BESIDE = 1, 2, 4, 8, 16, 32, 64, 256
 probe = Probe(sys.argv[1])
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 WORKSPACE = 32 << 20
@@ -417,8 +417,38 @@ def test_other_threads():
     expect(walks > 3 and len(steps) > 3, "too few")
 
 
+def test_backward_beside():
+    """While another thread is in a backward pass, gradients and saved tensors are left alone."""
+    inside, go_on = threading.Event(), threading.Event()
+    leaf = torch.ones(8, device=DEVICE, requires_grad=True)
+
+    def hook(_):
+        inside.set()
+        go_on.wait()
+
+    def backward():
+        loss = (leaf * torch.ones(8, device=DEVICE)).sum()
+        leaf.register_hook(hook)
+        loss.backward()
+    thread = threading.Thread(target=backward)
+    thread.start()
+    inside.wait()
+    walk = probe.walk()
+    go_on.set()
+    thread.join()
+    expect(walk.walk.flags & BESIDE and not walk.walk.flags & FULL and not walk.saved, "beside", walk.walk)
+    # one that waits in the standard library is no matter
+    done = threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    walk = probe.walk()
+    done.set()
+    thread.join()
+    expect(walk.walk.flags & FULL and not walk.walk.flags & BESIDE, "a thread that waits", walk.walk)
+
+
 for test in (test_sums, test_master_weights, test_coverage, test_side_effects, test_hostile,
-             test_limits, test_other_threads):
+             test_limits, test_other_threads, test_backward_beside):
     if len(sys.argv) > 2 and test.__name__ not in sys.argv[2:]:
         continue
     print("--", test.__name__, flush=True)
