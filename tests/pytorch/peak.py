@@ -101,7 +101,7 @@ def main():
             loss.backward()
         optimizer.step()
         end, highest = len(events(fullest)), torch.cuda.max_memory_allocated(fullest)
-        line = {"step": step, "device": fullest, "highest": highest,
+        line = {"watched": hasattr(torch.autograd.graph, "_engine_run_backward"), "step": step, "device": fullest, "highest": highest,
                 "others": {d: torch.cuda.max_memory_allocated(d) for d in range(torch.cuda.device_count())},
                 "parameters": sorted(p.data_ptr() for p in model.parameters() if p.device.index == fullest),
                 "gradients": sorted(p.grad.data_ptr() for p in model.parameters() if p.device.index == fullest),

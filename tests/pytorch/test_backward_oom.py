@@ -52,6 +52,9 @@ def check(binaries, kind):
 
 def main():
     binaries = pathlib.Path(sys.argv[1]).resolve()
+    if os.environ.get("SIMTORCH_VERSION"):
+        print("SKIPPED: how much room is left before the failure is made for one release")
+        return 77
     for kind in sys.argv[2:] or KINDS[:None if os.environ.get("VRAMCORE_FULL") else 1]:
         if check(binaries, kind) == 77:
             return 77

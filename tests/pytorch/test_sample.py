@@ -115,6 +115,8 @@ class Sample(unittest.TestCase):
 
     def test_ways_in(self):
         """The batch is a local variable and saved once; what leaks is in one list alone."""
+        if re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", "")):
+            self.skipTest("PyTorch 2.2 has no function that every backward pass goes through")
         old, _ = self.snapshots("metric")
         rows = json.loads(ask("holders", "--json", "-n", "0", old))["holders"]
         targets, = [row for row in rows if row["holder"].endswith("local `targets`")]
