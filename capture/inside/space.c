@@ -11,6 +11,7 @@
 
 #include "capture/inside/atomic.h"
 #include "capture/inside/budget.h"
+#include "capture/inside/space_file.h"
 #include "capture/inside/system.h"
 #include "capture/inside/thread.h"
 #include "formats/error.h"
@@ -18,8 +19,6 @@
 #define VC_PAGE 4096u
 /* Records and freed entries leave this share of the budget to sites, stacks and the like. */
 #define VC_SHARE_OF_SMALL_TABLES 8
-/* Descriptors the host is not likely to hand out next or to look at. */
-#define VC_HIGH_DESCRIPTOR 1000
 
 static const uint8_t table_order[] = {
 #define VC_ORDER(name, item, base, doublings) VC_REC_##name,
@@ -55,15 +54,11 @@ struct vc_space_map vc_space_map;
 
 static struct vc_space {
 	uint64_t budget;
-	int held;                     /* descriptor of a memfd, else -1 */
-	int kept;                     /* of the agent, in a table of its own, else -1 */
-	uint64_t device, inode;       /* of the file */
 	/* first mapping: what chunks may still be taken from; used by vc_space_create alone */
 	uint64_t first_next, first_end;
 	struct vc_table_space table[VC_REC_TABLES];
 	void (*wake)(void);           /* the agent, which may grow what others may not */
-	char path[sizeof(((struct vc_anchor *)0)->path)];
-} space = {.held = -1, .kept = -1};
+} space;
 
 /* ---- chunks there are ---- */
 
@@ -125,121 +120,9 @@ void *vc_space_private(size_t bytes)
 	return address;
 }
 
-static bool within_file_limit(uint64_t end)
-{
-	struct rlimit limit;
-
-	if (vc_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0) < 0)
-		return true;
-	return limit.rlim_cur == RLIM_INFINITY || end <= limit.rlim_cur;
-}
-
-static bool is_our_file(int descriptor)
-{
-	struct stat facts;
-
-	return vc_syscall(SYS_fstat, descriptor, (long)&facts, 0, 0, 0, 0) == 0 &&
-	       facts.st_dev == space.device && facts.st_ino == space.inode;
-}
-
-/*
- * The file is opened anew for each growth, so that the host's table of descriptors stays as it is;
- * only a memfd, which has no name, is held, until the agent has one in its own table. What is opened
- * is checked: the host may have closed the one or changed its root folder under the other.
- */
-static int file_open(void)
-{
-	int descriptor = vc_thread_local.keeps ? space.kept : space.held;
-
-	if (vc_thread_local.keeps && descriptor >= 0 && is_our_file(descriptor))
-		return descriptor;
-	if (descriptor < 0 && space.path[0])
-		descriptor = vc_sys_open(space.path, O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
-	if (descriptor < 0)
-		return descriptor;
-	if (is_our_file(descriptor))
-		return descriptor;
-	if (descriptor != space.held)
-		vc_sys_close(descriptor);
-	return -EBADF;
-}
-
-static void file_close(int descriptor)
-{
-	if (descriptor != (vc_thread_local.keeps ? space.kept : space.held))
-		vc_sys_close(descriptor);
-}
-
-int vc_space_open(void)
-{
-	int descriptor = file_open();
-
-	if (descriptor >= 0 && descriptor == space.held)
-		return (int)vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
-	return descriptor;
-}
-
 void vc_space_on_full(void (*wake)(void))
 {
 	space.wake = wake;
-}
-
-bool vc_space_keep(int descriptor)
-{
-	/* The agent came too late: the number may stand for something of the program's by now. */
-	if (descriptor < 0 || !is_our_file(descriptor))
-		return false;
-	space.kept = descriptor;
-	vc_thread_local.keeps = true;
-	return true;
-}
-
-void vc_space_let_go(void)
-{
-	if (space.held >= 0 && space.kept >= 0 && is_our_file(space.held)) {
-		vc_sys_close(space.held);
-		space.held = -1;
-	}
-}
-
-/* For file systems without fallocate. */
-static int write_zeroes(int descriptor, uint64_t offset, uint64_t bytes)
-{
-	static const char zeroes[VC_PAGE];
-
-	for (uint64_t done = 0; done < bytes;) {
-		long wrote = vc_sys_pwrite(descriptor, zeroes, VC_PAGE, offset + done);
-
-		if (wrote == -EINTR)
-			continue;
-		if (wrote != VC_PAGE)
-			return wrote < 0 ? (int)wrote : -ENOSPC;
-		done += VC_PAGE;
-	}
-	return 0;
-}
-
-/* Gives a range of the file its storage. All signals are blocked. */
-static int file_store(int descriptor, uint64_t offset, uint64_t bytes)
-{
-	long result;
-	int tries = 0;
-
-	if (!within_file_limit(offset + bytes))
-		return -EFBIG;
-	do {
-		result = vc_syscall(SYS_fallocate, descriptor, 0, (long)offset, (long)bytes, 0, 0);
-	} while (result == -EINTR && ++tries < 100);
-	if (result == -EOPNOTSUPP)
-		result = write_zeroes(descriptor, offset, bytes);
-	if (result == -EFBIG) {
-		/* The limit was lowered just now: the signal it raised is not for the host. */
-		static const struct timespec now;
-		uint64_t set = UINT64_C(1) << (SIGXFSZ - 1);
-
-		vc_syscall(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof(set), 0, 0);
-	}
-	return (int)result;
 }
 
 /*
@@ -258,21 +141,21 @@ static char *file_map(uint64_t offset, uint64_t bytes)
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (vc_sys_failed(address))
 		return NULL;
-	descriptor = file_open();
+	descriptor = vc_space_file_open();
 	if (descriptor < 0)
 		goto out_unmap;
-	if (file_store(descriptor, offset, bytes) < 0)
+	if (vc_space_file_store(descriptor, offset, bytes) < 0)
 		goto out_close;
 	mapped = vc_sys_mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 			     descriptor, offset);
 	if (vc_sys_failed(mapped))
 		goto out_close;
 	vc_sys_madvise(address, bytes, MADV_DONTFORK);
-	file_close(descriptor);
+	vc_space_file_close(descriptor);
 	return address;
 
 out_close:
-	file_close(descriptor);
+	vc_space_file_close(descriptor);
 out_unmap:
 	vc_sys_munmap(address, bytes);
 	return NULL;
@@ -554,118 +437,7 @@ uint64_t vc_space_append(enum vc_recording_table table, uint64_t items)
 	}
 }
 
-/* ---- the file ---- */
-
-static int path_make(const struct vc_store_options *options)
-{
-	const char *part[4] = {options->directory, "/", options->name, NULL};
-	size_t length = 0;
-
-	space.path[0] = '\0';
-	if (options->directory[0] != '/') {
-		/* The host may change its folder, and the name is needed again. */
-		long got = vc_syscall(SYS_getcwd, (long)space.path, sizeof(space.path), 0, 0, 0, 0);
-
-		if (got <= 0 || space.path[0] != '/')
-			return VC_E_NOT_FOUND;
-		length = (size_t)got - 1;
-		if (length + 1 >= sizeof(space.path))
-			return VC_E_LIMIT;
-		space.path[length++] = '/';
-	}
-	for (int i = 0; part[i]; i++) {
-		size_t add = strlen(part[i]);
-
-		if (length + add + 1 > sizeof(space.path))
-			return VC_E_LIMIT;
-		memcpy(space.path + length, part[i], add);
-		length += add;
-	}
-	space.path[length] = '\0';
-	return 0;
-}
-
-static int error_of(long result)
-{
-	switch (-result) {
-	case EEXIST:
-		return VC_E_EXISTS;
-	case ENOENT:
-	case ENOTDIR:
-		return VC_E_NOT_FOUND;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		return VC_E_PERMISSION;
-	case ENOMEM:
-	case ENOSPC:
-		return VC_E_NO_MEMORY;
-	case EFBIG:
-		return VC_E_LIMIT;
-	default:
-		return VC_E_IO;
-	}
-}
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
-static int memory_file(const char *name)
-{
-	const char *label = name && name[0] ? name : "vramcore";
-	long descriptor, high;
-
-	descriptor = vc_syscall(SYS_memfd_create, (long)label, MFD_CLOEXEC | MFD_NOEXEC_SEAL, 0, 0,
-				0, 0);
-	if (descriptor == -EINVAL)
-		descriptor = vc_syscall(SYS_memfd_create, (long)label, MFD_CLOEXEC, 0, 0, 0, 0);
-	if (descriptor < 0)
-		return (int)descriptor;
-	high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, VC_HIGH_DESCRIPTOR, 0, 0, 0);
-	if (high < 0)
-		high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 100, 0, 0, 0);
-	if (high < 0)
-		high = vc_syscall(SYS_fcntl, descriptor, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
-	if (high < 0) {
-		vc_sys_close((int)descriptor);
-		return (int)high;
-	}
-	space.held = (int)high;
-	return (int)descriptor;
-}
-
-static int file_make(const struct vc_store_options *options, int *ret_descriptor)
-{
-	struct stat facts;
-	int descriptor, error;
-
-	if (options->directory && !options->in_core) {
-		error = path_make(options);
-		if (error < 0)
-			return error;
-		descriptor = vc_sys_open(space.path,
-					 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-		if (descriptor < 0) {
-			space.path[0] = '\0';
-			return error_of(descriptor);
-		}
-		/* The mode above is less the host's umask. */
-		vc_syscall(SYS_fchmod, descriptor, 0600, 0, 0, 0, 0);
-	} else {
-		descriptor = memory_file(options->name);
-		if (descriptor < 0)
-			return error_of(descriptor);
-	}
-	if (vc_syscall(SYS_fstat, descriptor, (long)&facts, 0, 0, 0, 0) < 0) {
-		vc_sys_close(descriptor);
-		return VC_E_IO;
-	}
-	space.device = facts.st_dev;
-	space.inode = facts.st_ino;
-	*ret_descriptor = descriptor;
-	return 0;
-}
+/* ---- the beginning ---- */
 
 /* Whether a recording begins with chunk number `round` of a table. */
 static bool is_first(enum vc_recording_table table, unsigned round)
@@ -711,13 +483,13 @@ static int root_map(int descriptor)
 	for (;; rounds--) {
 		bytes = first_bytes(rounds);
 		if (bytes <= space.budget && vc_budget_addresses(bytes))
-			result = file_store(descriptor, 0, bytes);
+			result = vc_space_file_store(descriptor, 0, bytes);
 		if (result >= 0 || rounds == 0)
 			break;
 	}
 	vc_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before), 0, 0);
 	if (result < 0)
-		return error_of(result);
+		return vc_space_file_error(result);
 	address = vc_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
 	if (vc_sys_failed(address))
 		return VC_E_NO_MEMORY;
@@ -743,7 +515,7 @@ static void first_chunks(void)
 
 int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 {
-	int descriptor = -1, error = file_make(options, &descriptor);
+	int descriptor = -1, error = vc_space_file_make(options, &descriptor);
 
 	if (error < 0)
 		return error;
@@ -764,28 +536,14 @@ int vc_space_create(const struct vc_store_options *options, int *ret_descriptor)
 	return 0;
 }
 
-const char *vc_space_path(void)
-{
-	return space.path;
-}
-
 uint64_t vc_space_budget(void)
 {
 	return space.budget;
 }
 
-void vc_space_unlink(void)
-{
-	if (space.path[0])
-		vc_sys_unlink(space.path);
-}
-
 void vc_space_forget(void)
 {
-	/* Of a memfd: a descriptor that the host put there since is not ours to close. */
-	if (space.held >= 0 && is_our_file(space.held))
-		vc_sys_close(space.held);
+	vc_space_file_forget();
 	memset(&vc_space_map, 0, sizeof(vc_space_map));
 	memset(&space, 0, sizeof(space));
-	space.held = space.kept = -1;
 }
