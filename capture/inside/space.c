@@ -2,12 +2,9 @@
 #include "capture/inside/space.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "capture/inside/atomic.h"
 #include "capture/inside/budget.h"
