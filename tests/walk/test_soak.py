@@ -59,7 +59,7 @@ class Outside(threading.Thread):
                     os.kill(self.program, signal.SIGUSR1)
                 if "ask" in self.what and self.program:
                     self.asked += 1
-                    subprocess.run([self.vramcore, "snapshot", "--tensors", "--out", self.folder, str(self.program)],
+                    subprocess.run([self.vramcore, "snapshot", "--tensors", str(self.program)], cwd=self.folder,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             except ProcessLookupError:
                 pass
