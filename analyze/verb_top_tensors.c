@@ -98,7 +98,7 @@ static int emit_table(struct top *top, const struct vc_tensor_rows *rows)
 		[COLUMN_BYTES] = {"bytes", "bytes", VC_CELL_BYTES, false},
 		[COLUMN_SHARE] = {"share", "share", VC_CELL_SHARE, true},
 		[COLUMN_COUNT] = {"count", "blocks", VC_CELL_NUMBER, true},
-		[COLUMN_TEXT] = {vc_tensors_by_text[top->options.by],
+		[COLUMN_TEXT] = {role ? "role_text" : vc_tensors_by_text[top->options.by],
 				 vc_tensors_by_text[top->options.by],
 				 place ? VC_CELL_CHAIN : VC_CELL_TEXT, false},
 		[COLUMN_HOW] = {"how_known", role ? "how known" : NULL, VC_CELL_TEXT, true},

@@ -31,10 +31,17 @@ def run(*arguments, env=None, cwd=None):
     return done.returncode, decode(done.stdout), decode(done.stderr)
 
 
+def once(pairs):
+    """An object of JSON whose keys come once each."""
+    found = dict(pairs)
+    assert len(found) == len(pairs), [key for key, _ in pairs]
+    return found
+
+
 def report(*arguments, status=0):
     code, out, err = run(*arguments, "--json")
     assert code == status, (arguments, code, out, err)
-    return json.loads(out)
+    return json.loads(out, object_pairs_hook=once)
 
 
 class Golden(unittest.TestCase):
@@ -454,10 +461,20 @@ class Documents(unittest.TestCase):
                           ("where", "mixed.vramcore", hex(0x20000000 + 395 * MIB)), ("check", "mixed.vramcore"),
                           ("diff", "mixed.vramcore", "mixed.vramcore"),
                           ("diff", "step1000.vramcore", "step25000.vramcore", "step50000.vramcore")):
-            d = json.loads(run(*arguments, "--json")[1])
+            d = json.loads(run(*arguments, "--json")[1], object_pairs_hook=once)
             d.pop("counts", None)
             walk(d)
         self.assertEqual(missing, set())
+
+    def test_json_of_tensors(self):
+        """Every key once, whatever the rows are by."""
+        name = str(pathlib.Path(SOURCE) / "tests/golden/snapshot-1.vramcore")
+        for by in ("role", "module", "tensor", "holder"):
+            for arguments in (("top", "--by", by, name), ("diff", "--by", by, name, name)):
+                if arguments[:3] != ("diff", "--by", "holder"):
+                    found = json.loads(run(*arguments, "--json", "--no-symbols")[1], object_pairs_hook=once)
+                    self.assertEqual(found["by"], by)
+        json.loads(run("holders", name, "--json", "--no-symbols")[1], object_pairs_hook=once)
 
     def test_version(self):
         code, out, _ = run("--version")

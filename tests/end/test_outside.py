@@ -165,9 +165,16 @@ class Outside(unittest.TestCase):
             time.sleep(0.05)
         self.fail("the program is not listed")
 
-    def live(self, path):
-        out, _ = self.vramcore("top", "--json", path)
-        return json.loads(out)["devices"][0]
+    def stop(self, pid):
+        """It stands still when it was scheduled to take the signal, not when that was sent."""
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(600):
+            states = {path.read_text().rpartition(")")[2].split()[0]
+                      for path in pathlib.Path("/proc/%d/task" % pid).glob("*/stat")}
+            if states == {"T"}:
+                return
+            time.sleep(0.05)
+        self.fail("it does not stop")
 
     def test_ps_snapshot_clean(self):
         program, listed = self.start()
@@ -184,7 +191,7 @@ class Outside(unittest.TestCase):
         out, _ = self.vramcore("clean", "--json", "--dir", self.recordings)
         self.assertEqual(json.loads(out)["recordings"], [])
 
-        os.kill(program.pid, signal.SIGSTOP)
+        self.stop(program.pid)
         self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore")
         self.vramcore("snapshot", str(program.pid), "-o", "stopped2.vramcore")
         _, err = self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore", status=2)
@@ -232,7 +239,7 @@ class Outside(unittest.TestCase):
         _, err = self.vramcore("snapshot", "--dir", self.recordings, "--all", status=2)
         self.assertIn("no process of yours is being recorded here", err)
         programs = [self.start()[0] for _ in range(2)]
-        os.kill(programs[1].pid, signal.SIGSTOP)
+        self.stop(programs[1].pid)
         gone, _ = self.start()
         gone.kill()
         gone.wait()
@@ -253,7 +260,7 @@ class Outside(unittest.TestCase):
         self.assertEqual([moment["trigger"] for moment in moments], ["asked", "asked"])
         time.sleep(0.5)
         self.assertFalse((self.folder / "out").exists())
-        os.kill(program.pid, signal.SIGSTOP)
+        self.stop(program.pid)
         _, err = self.vramcore("snapshot", "--tensors", str(program.pid), "-o", "third.vramcore", status=1)
         self.assertIn("did not answer", err)
         self.assertEqual(self.tables("third.vramcore")["process"][0]["trigger"], "request")
@@ -291,7 +298,7 @@ class Outside(unittest.TestCase):
 
     def test_longest_step(self):
         program, _ = self.start()
-        os.kill(program.pid, signal.SIGSTOP)
+        self.stop(program.pid)
         time.sleep(1.5)
         os.kill(program.pid, signal.SIGCONT)
         deadline = time.time() + 30

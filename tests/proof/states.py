@@ -34,6 +34,12 @@ def snapshot(of, name):
     expect((status, out, error), (0, name + "\n", ""), f"snapshot {name}")
 
 
+def stop(pid):
+    """It stands still when it was scheduled to take the signal, not when that was sent."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: re.search(r"\) [Tt] ", open(f"/proc/{pid}/stat").read()), "the stop")
+
+
 def one(prefix, arguments, env):
     program = start([*arguments, "touch", prefix + "-ready", "wait", "never"], env)
     wait_for(lambda: os.path.exists(prefix + "-ready"), "the program to be ready")
@@ -41,8 +47,7 @@ def one(prefix, arguments, env):
     if program.args[0] == COMMAND:
         pid = int(subprocess.check_output(["pgrep", "-P", str(program.pid)]).split()[0])
     snapshot(pid, prefix + "-running")
-    os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: re.search(r"\) [Tt] ", open(f"/proc/{pid}/stat").read()), "the stop")
+    stop(pid)
     snapshot(pid, prefix + "-stopped")
     recording = files("rec/*.vrec") + files("rec/*/*.vrec")
     os.kill(pid, signal.SIGKILL)
@@ -74,7 +79,7 @@ def alike():
     program = start([ACTOR, *words, "touch", "memfd-ready", "wait", "never"], env)
     wait_for(lambda: os.path.exists("memfd-ready"), "the program to be ready")
     snapshot(program.pid, "memfd-running")
-    os.kill(program.pid, signal.SIGSTOP)
+    stop(program.pid)
     snapshot(program.pid, "memfd-stopped")
     program.kill()
     program.wait()

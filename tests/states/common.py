@@ -27,6 +27,21 @@ def lines_of(source):
     return found
 
 
+def process_state(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return None
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come to that state")
+        time.sleep(0.02)
+
+
 class Target:
     """The program in one state; `value` has what it said."""
 

@@ -15,7 +15,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from common import Case, Target, skip  # noqa: E402
+from common import Case, Target, process_state, skip, wait_for  # noqa: E402
 
 Case.bin = pathlib.Path(sys.argv[1]).resolve()
 SCRIPT = pathlib.Path(sys.argv[2]).resolve() / "capture/gdb/vramcore-gdb.py"
@@ -76,6 +76,7 @@ class Debugger(Case):
         """SIGSTOP before the debugger came; it stays stopped."""
         target = Target(self, "wait")
         os.kill(target.pid, signal.SIGSTOP)
+        wait_for(lambda: process_state(target.pid) == "T")
         self.check_said(target, *self.gdb("-p", target.pid, commands=self.questions(target)))
 
     def test_running(self):

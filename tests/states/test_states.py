@@ -20,28 +20,13 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from common import Case, Target  # noqa: E402
+from common import Case, Target, process_state, wait_for  # noqa: E402
 
 Case.bin = pathlib.Path(sys.argv[1]).resolve()
 SOURCE = pathlib.Path(sys.argv[2]).resolve()
 IN_CORE = {"VRAMCORE_IN_CORE": "1"}
 ROOT = os.geteuid() == 0
 NOBODY = 65534
-
-
-def process_state(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return None
-
-
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not come to that state")
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
