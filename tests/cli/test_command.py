@@ -466,16 +466,6 @@ class Documents(unittest.TestCase):
             walk(d)
         self.assertEqual(missing, set())
 
-    def test_json_of_tensors(self):
-        """Every key once, whatever the rows are by."""
-        name = str(pathlib.Path(SOURCE) / "tests/golden/snapshot-1.vramcore")
-        for by in ("role", "module", "tensor", "holder"):
-            for arguments in (("top", "--by", by, name), ("diff", "--by", by, name, name)):
-                if arguments[:3] != ("diff", "--by", "holder"):
-                    found = json.loads(run(*arguments, "--json", "--no-symbols")[1], object_pairs_hook=once)
-                    self.assertEqual(found["by"], by)
-        json.loads(run("holders", name, "--json", "--no-symbols")[1], object_pairs_hook=once)
-
     def test_version(self):
         code, out, _ = run("--version")
         self.assertEqual(code, 0)

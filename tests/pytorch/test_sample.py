@@ -49,6 +49,17 @@ def ask(*arguments):
                           stdout=subprocess.PIPE, check=True).stdout
 
 
+def once(pairs):
+    """An object of JSON whose keys come once each."""
+    found = dict(pairs)
+    assert len(found) == len(pairs), [key for key, _ in pairs]
+    return found
+
+
+def report_of(*arguments):
+    return json.loads(ask(*arguments, "--json"), object_pairs_hook=once)
+
+
 class Sample(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -72,7 +83,7 @@ class Sample(unittest.TestCase):
     def check_leak(self, leak, old, new):
         function, asked = LEAKS[leak]
         per_step = rounded(asked)
-        report = json.loads(ask("diff", "--json", old, new))
+        report = report_of("diff", old, new)
         device, = report["devices"]
         self.assertEqual(device["growth"], 400 * per_step)
         grown, = [row for row in device["rows"] if row["growth"]]
@@ -103,7 +114,7 @@ class Sample(unittest.TestCase):
         grown = 400 * rounded(VOCABULARY * BATCH * FLOAT)
         for by, text in (("role", "other live tensors"), ("module", "(no module)"),
                          ("tensor", f"float32 [{BATCH}, {VOCABULARY}]")):
-            report = json.loads(ask("diff", "--json", "--by", by, old, new))
+            report = report_of("diff", "--by", by, old, new)
             device, = report["devices"]
             row, = [row for row in device["rows"] if row["growth"]]
             self.assertEqual((row[by], row["growth"], row["count_growth"], row["shape"]), (text, grown, 400, "linear"))
@@ -118,7 +129,7 @@ class Sample(unittest.TestCase):
         if re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", "")):
             self.skipTest("PyTorch 2.2 has no function that every backward pass goes through")
         old, _ = self.snapshots("metric")
-        rows = json.loads(ask("holders", "--json", "-n", "0", old))["holders"]
+        rows = report_of("holders", "-n", "0", old)["holders"]
         targets, = [row for row in rows if row["holder"].endswith("local `targets`")]
         self.assertEqual((targets["depth"], targets["other_ways"], targets["detail"]), (1, 1, "NllLossBackward0.target"))
         leaked, = [row for row in rows if "Accuracy.seen" in row["holder"]]
@@ -130,9 +141,9 @@ class Sample(unittest.TestCase):
         if re.match(r"2\.[0-2]\.", os.environ.get("SIMTORCH_VERSION", "")):
             self.skipTest("PyTorch 2.2 has no function that every backward pass goes through")
         before, after = self.snapshots("metric")[0], self.snapshots("hook")[0]
-        report = json.loads(ask("diff", "--json", "--by", "role", before, after))
+        report = report_of("diff", "--by", "role", before, after)
         device, = report["devices"]
-        held = json.loads(ask("top", "--json", "--by", "role", before))["devices"][0]["rows"]
+        held = report_of("top", "--by", "role", before)["devices"][0]["rows"]
         held = {row["role"]: row["bytes"] for row in held}
         left = {row["role"]: row["bytes"] for row in device["not_compared"]}
         self.assertEqual(left["gradient"], [0, held["parameter"]])
