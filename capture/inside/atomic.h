@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline uint64_t vc_get(const uint64_t *word)
 {
@@ -44,6 +45,16 @@ static inline void vc_put_words(uint64_t *to, const uint64_t *from, size_t count
 {
 	for (size_t i = 0; i < count; i++)
 		vc_put(&to[i], from[i]);
+}
+/** The same for bytes: the rest of the last word is zero. */
+static inline void vc_put_bytes(uint64_t *to, const void *bytes, size_t length)
+{
+	for (size_t at = 0; at < length; at += 8) {
+		uint64_t word = 0;
+
+		memcpy(&word, (const char *)bytes + at, length - at < 8 ? length - at : 8);
+		vc_put(to++, word);
+	}
 }
 static inline void vc_get_words(uint64_t *to, const uint64_t *from, size_t count)
 {

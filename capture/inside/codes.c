@@ -91,6 +91,7 @@ uint32_t vc_store_code_add(const struct vc_code_print *print, const struct vc_co
 uint32_t vc_store_bytes(const void *bytes, size_t length)
 {
 	uint64_t words = VC_STACK_HEAD_WORDS + (length + 7) / 8, unit;
+	const struct vc_stack_head image = {.count = (uint32_t)((length + 7) / 8)};
 	struct vc_stack_head *head;
 
 	if (!length || length > VC_STORE_BYTES_MAX || !vc_store_ready())
@@ -99,8 +100,8 @@ uint32_t vc_store_bytes(const void *bytes, size_t length)
 	if (unit > UINT32_MAX)
 		return 0;
 	head = vc_space_at(VC_REC_STACKS, unit);
-	head->count = (uint32_t)((length + 7) / 8);
-	memcpy(head + 1, bytes, length); /* the rest is zero */
+	vc_put_words(&head->check + 1, &image.check + 1, VC_STACK_HEAD_WORDS - 1);
+	vc_put_bytes((uint64_t *)(head + 1), bytes, length);
 	vc_put_release(&head->check, vc_check_words(&head->hash, words - 1, unit));
 	return (uint32_t)unit;
 }

@@ -83,8 +83,9 @@ static uint32_t string_add(const char *bytes, size_t length)
 		return 0;
 	}
 	head = vc_space_at(VC_REC_STRINGS, unit);
-	head->length = length;
-	memcpy(head + 1, bytes, length); /* the rest is zero */
+	/* a copy of the recording may be made meanwhile */
+	vc_put(&head->length, length);
+	vc_put_bytes((uint64_t *)(head + 1), bytes, length);
 	vc_put_release(&head->check, vc_check_words(&head->length, words - 1, unit));
 	return (uint32_t)unit;
 }
@@ -153,6 +154,7 @@ static uint32_t stack_copy(uint64_t hash, const uint64_t *frames, uint32_t count
 {
 	uint64_t words = VC_STACK_HEAD_WORDS + count;
 	uint64_t unit = vc_space_append(VC_REC_STACKS, words);
+	const struct vc_stack_head image = {.hash = hash, .count = count, .end = end};
 	struct vc_stack_head *head;
 
 	if (unit > UINT32_MAX) {
@@ -160,10 +162,8 @@ static uint32_t stack_copy(uint64_t hash, const uint64_t *frames, uint32_t count
 		return 0;
 	}
 	head = vc_space_at(VC_REC_STACKS, unit);
-	head->hash = hash;
-	head->count = count;
-	head->end = end;
-	memcpy(head + 1, frames, count * sizeof(*frames));
+	vc_put_words(&head->check + 1, &image.check + 1, VC_STACK_HEAD_WORDS - 1);
+	vc_put_words((uint64_t *)(head + 1), frames, count);
 	vc_put_release(&head->check, vc_check_words(&head->hash, words - 1, unit));
 	return (uint32_t)unit;
 }

@@ -40,12 +40,13 @@ static bool find_accessors(struct vc_torch *torch)
 	return true;
 }
 
-static struct vc_python_object *storage_accessor(void)
+/* What storages have under a name, written in C: a method or a property; NULL: nothing of that type. */
+static struct vc_python_object *storage_accessor(const char *name, struct vc_python_object *type)
 {
 	struct vc_python_object *base = of_module("torch._C", "StorageBase"), *found;
 
-	found = base ? vc_dict_find(vc_object_field(base, VC_TYPE_DICT), "data_ptr") : NULL;
-	return found && vc_py_type(found) == vc_py.PyMethodDescr_Type ? found : NULL;
+	found = base ? vc_dict_find(vc_object_field(base, VC_TYPE_DICT), name) : NULL;
+	return found && vc_py_type(found) == type ? found : NULL;
 }
 
 static bool find_texts(struct vc_torch *torch)
@@ -138,7 +139,8 @@ bool vc_torch_quiet(struct vc_torch *torch, struct vc_pages *pages, const char *
 	torch->optimizer = of_module("torch.optim.optimizer", "Optimizer");
 	torch->strided = of_module("torch", "strided");
 	torch->mkldnn = of_module("torch", "_mkldnn");
-	torch->storage_data_ptr = storage_accessor();
+	torch->storage_data_ptr = storage_accessor("data_ptr", vc_py.PyMethodDescr_Type);
+	torch->storage_device = storage_accessor("device", vc_py.PyGetSetDescr_Type);
 	if (!torch->strided || !torch->storage_data_ptr || !find_accessors(torch) ||
 	    !find_texts(torch))
 		return false;
@@ -451,10 +453,26 @@ bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tenso
 	return is;
 }
 
+/* On the device "meta", as that of a fake tensor, at whose address one may not even look. */
+static bool has_no_memory(const struct vc_torch *torch, struct vc_python_object *storage)
+{
+	struct vc_python_object *property = torch->storage_device;
+	struct vc_python_object *device = property ? vc_descriptor_get(property, storage) : NULL;
+	struct vc_python_object *text = device ? vc_py.PyObject_Str(device) : NULL;
+	const char *words = text ? vc_object_text(text, NULL) : NULL;
+	bool none = words && !strcmp(words, "meta");
+
+	vc_py.PyErr_Clear();
+	vc_py.Py_DecRef(text);
+	vc_py.Py_DecRef(device);
+	return none;
+}
+
 uint64_t vc_tensor_storage_itself(struct vc_torch *torch, struct vc_python_object *tensor)
 {
 	struct vc_python_object *storage = vc_tensor_call(torch->untyped_storage, tensor);
-	int64_t address = storage ? vc_tensor_number(torch->storage_data_ptr, storage, 0) : 0;
+	int64_t address = storage && !has_no_memory(torch, storage) ?
+				  vc_tensor_number(torch->storage_data_ptr, storage, 0) : 0;
 
 	vc_py.Py_DecRef(storage);
 	return (uint64_t)address;

@@ -75,6 +75,7 @@ struct vc_torch {
 	struct vc_python_object *module, *optimizer; /* NULL: not loaded */
 	struct vc_python_object *strided, *mkldnn;
 	struct vc_python_object *storage_data_ptr; /* method of torch._C.StorageBase */
+	struct vc_python_object *storage_device;   /* property of it; NULL: it has none */
 	struct vc_python_object *quiet;           /* a DisableTorchFunction, entered */
 	struct vc_python_object *collector;       /* module gc */
 	struct vc_python_object *text_data, *text_unpack_hook, *text_main_grad;

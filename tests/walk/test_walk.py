@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from walk import Probe
@@ -13,6 +14,7 @@ from walk import Probe
 try:
     import torch
     from torch import nn
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils.checkpoint import checkpoint
 except ImportError:
     print("SKIPPED: no PyTorch here")
@@ -332,6 +334,8 @@ def test_hostile():
     real = torch.ones(88)
     kept = [torch.Tensor._make_subclass(Dispatching, real), torch.ones(55).as_subclass(Loud), Dispatching(inner), Proxy(), Odd(),
             torch.eye(3).to_sparse(), {Key("_modules"): torch.ones(66)}]
+    with FakeTensorMode():
+        kept.append(torch.ones(99))
     kept[4].__dict__[Key("_parameters")] = 1
     cycle = Dying()
     cycle.me = cycle
@@ -339,7 +343,11 @@ def test_hostile():
         loss = (torch.ones(44, requires_grad=True) * torch.ones(44)).sum()
     del cycle
     gc.disable()  # so that what runs a finalizer is the walk
-    probe.walk()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        walk = probe.walk()
+    expect(not said, "warnings", said)
+    expect(4 * 99 not in {s.bytes for s in walk.storages}, "a tensor without memory has one")
     CALLS.clear()
     for mode in (None, FunctionMode, DispatchMode):
         if mode is None:
