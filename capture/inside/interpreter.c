@@ -26,6 +26,7 @@
 #define MAIN_FIRST (5 * MILLISECOND)    /* the main thread's share, once the lock can be had */
 #define STEP_FIRST (800 * MILLISECOND)  /* that of another thread that trains */
 #define RUNNING_WAIT (30000 * MILLISECOND)
+#define ENDING_WAIT (10000 * MILLISECOND)
 #define NAMED_MAX 4
 #define STACK_BYTES (1u << 20)          /* PyTorch's own functions run on it */
 
@@ -53,6 +54,8 @@ static struct {
 	enum vc_helper_state outcome;
 	uint32_t queued;     /* a pending call waits for the main thread */
 	uint32_t blocked;    /* a thread waits for the interpreter's lock */
+	uint32_t inside;     /* 1: that thread is in the interpreter; futex */
+	uint32_t closed;     /* 1: the interpreter is about to end; written with its lock held */
 	uint32_t named;      /* times that the lock's holder was said */
 	char who[400];       /* the last one */
 	bool stuck;          /* a job was taken and never ended */
@@ -157,6 +160,26 @@ static void enter_own_thread(void)
 }
 
 /*
+ * PyTorch's functions give the lock back meanwhile, and take it again in places that no thread may
+ * end in: the interpreter must not end before this does.
+ */
+static void take_here(void)
+{
+	int had = vc_py.PyGILState_Ensure();
+	bool open = !__atomic_load_n(&helper.closed, __ATOMIC_ACQUIRE);
+
+	if (open) {
+		__atomic_store_n(&helper.inside, 1, __ATOMIC_RELEASE);
+		take();
+	}
+	vc_py.PyGILState_Release(had);
+	if (open) {
+		__atomic_store_n(&helper.inside, 0, __ATOMIC_RELEASE);
+		vc_sys_futex_wake(&helper.inside);
+	}
+}
+
+/*
  * May wait for ever, and end inside PyGILState_Ensure: nobody depends on it. With the lock in its
  * hands it lets the main thread go first, which is the better place for the job.
  */
@@ -173,11 +196,8 @@ static void *lock_main(void *argument)
 	else if (__atomic_load_n(&helper.queued, __ATOMIC_ACQUIRE))
 		wait_change(&helper.state, JOB_WANTED, MAIN_FIRST);
 	if (__atomic_load_n(&helper.state, __ATOMIC_ACQUIRE) == JOB_WANTED &&
-	    vc_interpreter_alive()) {
-		had = vc_py.PyGILState_Ensure();
-		take();
-		vc_py.PyGILState_Release(had);
-	}
+	    vc_interpreter_alive())
+		take_here();
 	__atomic_store_n(&helper.blocked, 0, __ATOMIC_RELEASE);
 	__atomic_fetch_sub(&helper.threads, 1, __ATOMIC_RELEASE);
 	return NULL;
@@ -371,6 +391,23 @@ bool vc_interpreter_ask(enum vc_interpreter_trigger trigger, uint64_t step,
 	__atomic_fetch_add(&helper.asked, 1, __ATOMIC_RELEASE);
 	vc_sys_futex_wake(&helper.asked);
 	return true;
+}
+
+void vc_interpreter_open(void)
+{
+	__atomic_store_n(&helper.closed, 0, __ATOMIC_RELEASE);
+}
+
+void vc_interpreter_close(void)
+{
+	void *own;
+
+	__atomic_store_n(&helper.closed, 1, __ATOMIC_RELEASE);
+	if (!__atomic_load_n(&helper.inside, __ATOMIC_ACQUIRE))
+		return;
+	own = vc_py.PyEval_SaveThread();
+	wait_change(&helper.inside, 1, ENDING_WAIT);
+	vc_py.PyEval_RestoreThread(own);
 }
 
 void vc_interpreter_stop(void)

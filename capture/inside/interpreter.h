@@ -5,7 +5,8 @@
  * The first block that PyTorch reports starts one thread of the recorder. It queues a pending call,
  * which the main thread runs between two instructions; where that does not happen within 50 ms a
  * second thread asks for the interpreter's lock. Both find the same job, whoever comes first does
- * it (interpreter_work.h), who comes too late finds nothing to do. Nobody of the program waits, and
+ * it (interpreter_work.h), who comes too late finds nothing to do. Nobody of the program waits but
+ * the end of the interpreter for a job that a thread of the recorder does there, and
  * the recorder waits no longer than a deadline: without the interpreter a moment is taken all the
  * same, and it is said that the interpreter's part is missing. Nothing is tried while the
  * interpreter ends. A forked child knows nothing of the job of its parent and starts at its own
@@ -46,6 +47,13 @@ bool vc_interpreter_ask(enum vc_interpreter_trigger trigger, uint64_t step,
 			const struct vc_instant *at);
 /** A step ended on this thread, which holds the GIL: does what waits. */
 void vc_interpreter_step(void);
+/**
+ * The interpreter is about to end: none of the recorder's threads goes into it any more, and one
+ * that is there is waited for, ten seconds at most. The caller holds the GIL, which is given back meanwhile.
+ */
+void vc_interpreter_close(void);
+/** It has begun (again). The GIL is held. */
+void vc_interpreter_open(void);
 /** Takes what was asked for and not yet taken, without the interpreter. CTX: the process ends. */
 void vc_interpreter_finish(void);
 

@@ -339,6 +339,7 @@ static struct vc_python_object *ending(struct vc_python_object *self,
 	(void)self;
 	(void)arguments;
 	(void)count;
+	vc_interpreter_close();
 	vc_python_stop();
 	errno = saved;
 	vc_py.Py_IncRef(vc_py._Py_NoneStruct);
@@ -351,6 +352,7 @@ static void watch_end(void)
 	struct vc_python_object *set = vc_py_global(vc_py_module("atexit"), "register"), *same;
 
 	vc_python_resume();
+	vc_interpreter_open();
 	/* a forked child has inherited it */
 	if (!set || end_function || !made_once(&end_function, &method))
 		return;
