@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+from common import stop
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 VRAMCORE = BIN / "vramcore"
 STUCK = """import threading, time
@@ -93,17 +95,6 @@ class Hang(unittest.TestCase):
             time.sleep(0.05)
         self.fail("it does not come to a standstill")
 
-    def stop(self, pid):
-        """A thread stands still when it was scheduled to take the signal, not when that was sent."""
-        os.kill(pid, signal.SIGSTOP)
-        for _ in range(600):
-            states = {path.read_text().rpartition(")")[2].split()[0]
-                      for path in pathlib.Path("/proc/%d/task" % pid).glob("*/stat")}
-            if states == {"T"}:
-                return
-            time.sleep(0.05)
-        self.fail("it does not stop")
-
     def threads(self, report):
         return {thread["thread"]: thread for thread in report["threads"][0]["threads"]}
 
@@ -150,7 +141,7 @@ class Hang(unittest.TestCase):
 
     def test_stopped_and_snapshot(self):
         program = self.stuck()
-        self.stop(program.pid)
+        stop(program.pid)
         report = self.hang(program.pid)
         self.check_stuck(report, program.pid)
         self.assertEqual({thread["state"] for thread in self.threads(report).values()}, {"stopped"})
@@ -166,9 +157,9 @@ class Hang(unittest.TestCase):
             environment = self.environment | {"LD_PRELOAD": str(BIN / "libvramcore.so"), "RANK": str(rank), "WORLD_SIZE": "2"}
             ranks.append(self.start(BIN / "train", "--steps", "2000000000", "--leak", "none", env=environment))
         self.reach(ranks[1], 60)
-        self.stop(ranks[1].pid)
+        stop(ranks[1].pid)
         self.reach(ranks[0], self.step(ranks[1]) + 100)
-        self.stop(ranks[0].pid)
+        stop(ranks[0].pid)
         report = self.hang(ranks[0].pid, ranks[1].pid, status=0)
         self.assertEqual([p["rank"] for p in report["processes"]], [1, 0])
         self.assertEqual([p["step"] for p in report["processes"]], [self.step(ranks[1]), self.step(ranks[0])])

@@ -16,6 +16,8 @@ import tempfile
 import time
 import unittest
 
+from common import stop
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 VRAMCORE = BIN / "vramcore"
 MIB = 1 << 20
@@ -165,17 +167,6 @@ class Outside(unittest.TestCase):
             time.sleep(0.05)
         self.fail("the program is not listed")
 
-    def stop(self, pid):
-        """It stands still when it was scheduled to take the signal, not when that was sent."""
-        os.kill(pid, signal.SIGSTOP)
-        for _ in range(600):
-            states = {path.read_text().rpartition(")")[2].split()[0]
-                      for path in pathlib.Path("/proc/%d/task" % pid).glob("*/stat")}
-            if states == {"T"}:
-                return
-            time.sleep(0.05)
-        self.fail("it does not stop")
-
     def test_ps_snapshot_clean(self):
         program, listed = self.start()
         self.assertEqual(listed["state"], "running")
@@ -191,7 +182,7 @@ class Outside(unittest.TestCase):
         out, _ = self.vramcore("clean", "--json", "--dir", self.recordings)
         self.assertEqual(json.loads(out)["recordings"], [])
 
-        self.stop(program.pid)
+        stop(program.pid)
         self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore")
         self.vramcore("snapshot", str(program.pid), "-o", "stopped2.vramcore")
         _, err = self.vramcore("snapshot", str(program.pid), "-o", "stopped.vramcore", status=2)
@@ -239,7 +230,7 @@ class Outside(unittest.TestCase):
         _, err = self.vramcore("snapshot", "--dir", self.recordings, "--all", status=2)
         self.assertIn("no process of yours is being recorded here", err)
         programs = [self.start()[0] for _ in range(2)]
-        self.stop(programs[1].pid)
+        stop(programs[1].pid)
         gone, _ = self.start()
         gone.kill()
         gone.wait()
@@ -260,7 +251,7 @@ class Outside(unittest.TestCase):
         self.assertEqual([moment["trigger"] for moment in moments], ["asked", "asked"])
         time.sleep(0.5)
         self.assertFalse((self.folder / "out").exists())
-        self.stop(program.pid)
+        stop(program.pid)
         _, err = self.vramcore("snapshot", "--tensors", str(program.pid), "-o", "third.vramcore", status=1)
         self.assertIn("did not answer", err)
         self.assertEqual(self.tables("third.vramcore")["process"][0]["trigger"], "request")
@@ -298,7 +289,7 @@ class Outside(unittest.TestCase):
 
     def test_longest_step(self):
         program, _ = self.start()
-        self.stop(program.pid)
+        stop(program.pid)
         time.sleep(1.5)
         os.kill(program.pid, signal.SIGCONT)
         deadline = time.time() + 30
