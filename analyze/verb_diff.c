@@ -245,14 +245,8 @@ static void emit_row(struct report *report, uint32_t device_plus_one, const stru
 	vc_emit_string(report->emit, "shape", row->shape ? vc_shape_text(row->shape) : NULL);
 	vc_emit_bool(report->emit, "new", row->is_new);
 	vc_emit_bool(report->emit, "gone", row->is_gone);
-	vc_emit_list(report->emit, "bytes");
-	for (uint64_t i = 0; i < report->diff.files; i++)
-		vc_emit_number(report->emit, NULL, row->bytes[i]);
-	vc_emit_list_end(report->emit);
-	vc_emit_list(report->emit, "counts");
-	for (uint64_t i = 0; i < report->diff.files; i++)
-		vc_emit_number(report->emit, NULL, row->count[i]);
-	vc_emit_list_end(report->emit);
+	vc_diff_emit_numbers(report->emit, "bytes", row->bytes, report->diff.files);
+	vc_diff_emit_numbers(report->emit, "counts", row->count, report->diff.files);
 	vc_report_stack_json(report->emit, "stack", row->chain);
 	if (held) {
 		vc_emit_string(report->emit, "held_by", holder.text);

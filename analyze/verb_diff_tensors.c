@@ -60,7 +60,8 @@ static const char *what_it_is(const struct vc_diff_tensors_report *report,
 	return vc_report_keep(report->session, &text);
 }
 
-static void emit_lists(struct vc_emit *emit, const char *key, const uint64_t *values, uint64_t count)
+void vc_diff_emit_numbers(struct vc_emit *emit, const char *key, const uint64_t *values,
+			  uint64_t count)
 {
 	vc_emit_list(emit, key);
 	for (uint64_t i = 0; i < count; i++)
@@ -88,8 +89,8 @@ static void emit_row(const struct vc_diff_tensors_report *report,
 	vc_emit_string(emit, "shape", row->shape ? vc_shape_text(row->shape) : NULL);
 	vc_emit_bool(emit, "new", row->is_new);
 	vc_emit_bool(emit, "gone", row->is_gone);
-	emit_lists(emit, "bytes", row->bytes, report->diff->files);
-	emit_lists(emit, "counts", row->count, report->diff->files);
+	vc_diff_emit_numbers(emit, "bytes", row->bytes, report->diff->files);
+	vc_diff_emit_numbers(emit, "counts", row->count, report->diff->files);
 	vc_emit_number(emit, "folded", row->folded);
 	vc_emit_string(emit, "role_key", vc_role_key[row->role]);
 	vc_emit_string(emit, "tensor_kind", row->alike ? row->kind : NULL);
@@ -167,7 +168,7 @@ static void emit_left_out(const struct vc_diff_tensors_report *report,
 		}
 		vc_emit_object(emit, NULL);
 		vc_emit_string(emit, "role", vc_role_key[role]);
-		emit_lists(emit, "bytes", tensors->left_out[role], report->diff->files);
+		vc_diff_emit_numbers(emit, "bytes", tensors->left_out[role], report->diff->files);
 		vc_emit_object_end(emit);
 	}
 	vc_emit_list_end(emit);
@@ -193,8 +194,8 @@ static void emit_heading(const struct vc_diff_tensors_report *report,
 	if (tensors->bytes[0] != report->live[0] || tensors->bytes[last] != report->live[last])
 		vc_emit_line(emit, "%s", vc_text_get(&text));
 	vc_text_deinit(&text);
-	emit_lists(emit, "bytes", tensors->bytes, report->diff->files);
-	emit_lists(emit, "counts", tensors->count, report->diff->files);
+	vc_diff_emit_numbers(emit, "bytes", tensors->bytes, report->diff->files);
+	vc_diff_emit_numbers(emit, "counts", tensors->count, report->diff->files);
 	vc_emit_signed(emit, "bytes_growth", tensors->growth);
 }
 

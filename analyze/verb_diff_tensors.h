@@ -21,6 +21,9 @@ struct vc_diff_tensors_report {
 /** Two lines below the row of what grew, from column `site` on: what keeps it, and what it is. */
 void vc_diff_emit_holder(struct vc_emit *emit, struct vc_session *session, const char *holder,
 			 const char *what, unsigned columns, unsigned site);
+/** A list of one number a file, in JSON. */
+void vc_diff_emit_numbers(struct vc_emit *emit, const char *key, const uint64_t *values,
+			  uint64_t count);
 /** Below the device's heading. */
 void vc_diff_tensors_emit(const struct vc_diff_tensors_report *report,
 			  const struct vc_diff_tensors *tensors);
