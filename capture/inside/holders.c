@@ -378,7 +378,7 @@ static bool in_own_gradient(struct vc_tensors *walk, struct vc_python_object *te
 
 	if (!vc_tensor_is(walk->torch.is_leaf, tensor))
 		return false;
-	grad = vc_tensor_gradient(&walk->torch, tensor);
+	grad = vc_tensor_get(walk->torch.grad, tensor);
 	if (!grad)
 		return false;
 	node = vc_tensor_get(walk->torch.grad_fn, grad);

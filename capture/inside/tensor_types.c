@@ -435,14 +435,6 @@ bool vc_tensor_is(struct vc_python_object *getter, struct vc_python_object *tens
 	return is;
 }
 
-struct vc_python_object *vc_tensor_gradient(const struct vc_torch *torch,
-					    struct vc_python_object *tensor)
-{
-	if (!vc_tensor_is(torch->is_leaf, tensor) && !vc_tensor_is(torch->retains_grad, tensor))
-		return NULL;
-	return vc_tensor_get(torch->grad, tensor);
-}
-
 bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tensor)
 {
 	struct vc_python_object *value = vc_tensor_call(torch->_is_view, tensor);

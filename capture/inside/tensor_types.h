@@ -150,9 +150,6 @@ bool vc_tensor_view(const struct vc_torch *torch, struct vc_python_object *tenso
 /** An attribute as a new reference; NULL for None and where it raised. */
 struct vc_python_object *vc_tensor_get(struct vc_python_object *getter,
 				       struct vc_python_object *tensor);
-/** Its gradient, as a new reference. That of a tensor which cannot have one is not asked for: PyTorch warns. */
-struct vc_python_object *vc_tensor_gradient(const struct vc_torch *torch,
-					    struct vc_python_object *tensor);
 /** Address of its storage by the storage's object, which asks nothing of the tensor's class. */
 uint64_t vc_tensor_storage_itself(struct vc_torch *torch, struct vc_python_object *tensor);
 
